@@ -93,7 +93,8 @@ static void describe(gcoll_context *context, gcoll_cache_entry *entry, double se
                               .algorithm = entry->algorithm};
     said.form = (call->in_place ? GCOLL_RECORD_IN_PLACE : 0) |
                 (call->in_list || call->out_list ? GCOLL_RECORD_LISTS : 0) |
-                (call->places ? GCOLL_RECORD_DEVICE : 0);
+                (call->places ? GCOLL_RECORD_DEVICE : 0) |
+                (gcoll_call_has_own_blocks(call) ? GCOLL_RECORD_OWN_COUNTS : 0);
     for (uint32_t i = 0; i < entry->plan->step_count; i++)
         if (entry->plan->steps[i].kind == GCOLL_STEP_SEND)
             said.sent += entry->plan->steps[i].count * call->element_bytes;

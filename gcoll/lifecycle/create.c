@@ -49,6 +49,12 @@ static gcoll_status list_work(gcoll_context *context) {
     return gcoll_live_create(context, all);
 }
 
+/* Of a context that breaks. What it waits for is known exactly, however short the wait was. */
+static void write_record(gcoll_context *context) {
+    gcoll_live_note_wait(context);
+    gcoll_record_dump_broken(context);
+}
+
 gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_context **out) {
     gcoll_status status = gcoll_fork_watch();
     if (status != GCOLL_OK)
@@ -62,7 +68,7 @@ gcoll_status gcoll_context_allocate(const gcoll_context_options *o, gcoll_contex
     context->health.cause.culprit = GCOLL_NO_RANK;
     context->health.leave_cause = gcoll_rendezvous_leave_cause;
     context->health.end_work = gcoll_requests_tell_all;
-    context->health.write_record = gcoll_record_dump_broken;
+    context->health.write_record = write_record;
     context->rank = o->rank;
     context->size = o->size;
     gcoll_rendezvous_create(context);

@@ -82,6 +82,8 @@ static void write_operation(FILE *file, gcoll_record *record, const clock_line *
         fputs(", \"in_place\": true", file);
     if (form & GCOLL_RECORD_LISTS)
         fputs(", \"lists\": true", file);
+    if (form & GCOLL_RECORD_OWN_COUNTS)
+        fputs(", \"own_counts\": true", file);
     if (form & GCOLL_RECORD_DEVICE)
         fputs(", \"device_memory\": true", file);
     fprintf(file, ", \"entered_ns\": %" PRId64 ", \"begun_ns\": %" PRId64,

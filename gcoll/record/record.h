@@ -26,19 +26,25 @@ enum {
     GCOLL_RECORD_BEGUN,
     GCOLL_RECORD_DONE, /* 0: it is in flight */
     GCOLL_RECORD_COUNT,
-    GCOLL_RECORD_SENT, /* bytes that this rank sends */
-    GCOLL_RECORD_WHAT, /* collective, type, operation, form (8 bits each), algorithm (16), how it ended */
-    GCOLL_RECORD_ROOT, /* root, bytes of an element (32 each) */
+    GCOLL_RECORD_SENT,      /* bytes that this rank sends */
+    GCOLL_RECORD_WHAT,      /* collective, type, operation, form (8 bits each), algorithm (16), FAILED or 0 */
+    GCOLL_RECORD_ROOT,      /* root, bytes of an element (32 each) */
     GCOLL_RECORD_PREDICTED, /* picoseconds; UINT64_MAX: unknown */
     GCOLL_RECORD_ROUNDS, /* rounds of the plan (20 bits); of a step that failed: round (20), peer (24), each
                             plus 1 */
     GCOLL_RECORD_WORDS
 };
 
-enum { GCOLL_RECORD_IN_PLACE = 1, GCOLL_RECORD_LISTS = 2, GCOLL_RECORD_DEVICE = 4 };
-enum { GCOLL_RECORD_RUNS, GCOLL_RECORD_WELL, GCOLL_RECORD_FAILED };
+/* Form. OWN_COUNTS: the ranks' counts may differ. */
+enum {
+    GCOLL_RECORD_IN_PLACE = 1,
+    GCOLL_RECORD_LISTS = 2,
+    GCOLL_RECORD_DEVICE = 4,
+    GCOLL_RECORD_OWN_COUNTS = 8
+};
+#define GCOLL_RECORD_FAILED 1 /* how it ended; 0: well, or not yet */
 
-/* What the calls of one plan have in common, as it stands in the words from COUNT to PREDICTED. */
+/* What the calls of one plan have in common, as it stands in the words from COUNT to ROUNDS. */
 typedef struct gcoll_record_shape {
     uint64_t words[GCOLL_RECORD_ROUNDS - GCOLL_RECORD_COUNT + 1];
 } gcoll_record_shape;
@@ -54,7 +60,7 @@ typedef struct gcoll_record_wait {
 
 struct gcoll_record {
     _Atomic uint64_t operations[GCOLL_RECORD_OPERATIONS][GCOLL_RECORD_WORDS];
-    _Atomic uint64_t waits; /* versions of what follows, times 2; odd: it is being written */
+    _Atomic uint64_t waits; /* version counter of `wait` (a seqlock): odd while `wait` is being written */
     _Atomic uint64_t wait[4 + GCOLL_RECORD_PEERS / 2];
     _Atomic uint32_t name_count;
     char names[GCOLL_RECORD_NAMES][64];

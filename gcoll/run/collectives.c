@@ -39,8 +39,7 @@ static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments,
     if (status != GCOLL_OK)
         return status;
     gcoll_run *run = *out;
-    run->entered = entered;
-    status = gcoll_run_begin(run);
+    status = gcoll_run_begin(run, entered);
     if (status != GCOLL_OK) /* no step is in flight, but it must not count as finished */
         return status;
     if (context->endpoint || !gcoll_run_is_finished(run)) {
@@ -142,7 +141,7 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
     }
     request->run = run;
     request->timeout_ms = arguments.timeout_ms;
-    status = gcoll_run_begin(run);
+    status = gcoll_run_begin(run, 0);
     if (status != GCOLL_OK) {
         gcoll_request_end(request);
         return status;

@@ -34,7 +34,6 @@ struct gcoll_run {
     gcoll_user_op user;
     bool in_flight;
     uint64_t sequence;
-    uint64_t entered; /* ticks, when the call was entered; 0: when it begins */
 
     bound_step *steps;
     gcoll_message *messages; /* one for each SEND, RECV, RECV_REDUCE */
@@ -147,8 +146,8 @@ gcoll_status gcoll_run_obtain(gcoll_context *context, const gcoll_arguments *arg
 /* Returns the run: the plan keeps it as its idle run, or it is destroyed. */
 void gcoll_run_return(gcoll_run *run);
 /* Takes the next sequence number, starts the run, and sends what can be sent. The run may be finished on
- * return. */
-gcoll_status gcoll_run_begin(gcoll_run *run);
+ * return. entered: gcoll_record_time when the call was entered; 0: now. */
+gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered);
 /* Takes the run off the context's list, finished or not. */
 void gcoll_run_drop(gcoll_run *run);
 /* Returns the result of a run and takes it off the list. `status` is that of the context after its

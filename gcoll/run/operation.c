@@ -63,7 +63,7 @@ static gcoll_status start(gcoll_operation *operation) {
     gcoll_context *context = operation->request.context;
     gcoll_status status = gcoll_context_settle(context);
     if (status == GCOLL_OK)
-        status = gcoll_run_begin(operation->request.run);
+        status = gcoll_run_begin(operation->request.run, 0);
     if (status == GCOLL_OK) {
         gcoll_request_begin(&operation->request);
         gcoll_request_tell_if_finished(&operation->request);

@@ -67,16 +67,14 @@ void gcoll_run_return(gcoll_run *run) {
 
 /* ---- In flight ---------------------------------------------------------------------------- */
 
-gcoll_status gcoll_run_begin(gcoll_run *run) {
+gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
     gcoll_context *context = run->context;
     gcoll_runs *runs = context->runs;
     gcoll_status status = gcoll_run_check_buffers(run);
     if (status == GCOLL_OK && run->work)
         status = gcoll_device_work_start(run);
-    if (status != GCOLL_OK) {
-        run->entered = 0;
+    if (status != GCOLL_OK)
         return status;
-    }
     if (run->keeps)
         gcoll_keep_take(run);
     run->sequence = ++runs->sequence;
@@ -98,9 +96,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run) {
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);
     gcoll_progress_flush(context);
-    gcoll_record_begin(context, run->sequence, run->entered, begun, &run->entry->record,
+    gcoll_record_begin(context, run->sequence, entered, begun, &run->entry->record,
                        gcoll_run_is_finished(run)); /* the flush may have ended it */
-    run->entered = 0;
     return GCOLL_OK;
 }
 

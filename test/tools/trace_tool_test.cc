@@ -130,6 +130,17 @@ TEST_F(TraceTool, TheFirstCallThatDiffers) {
                    "  allreduce of 50 float32, sum by ring: rank 1\n");
 }
 
+TEST_F(TraceTool, CountsOfEachRanksOwnMayDiffer) {
+    std::vector<Dump> all = job();
+    for (Dump &dump : all) {
+        std::string own = operation(20, 2000 * kUs, 2030 * kUs, 100 + dump.rank, "gather");
+        own.insert(1, R"("own_counts": true, )");
+        dump.operations[19] = own;
+    }
+    write(all);
+    expect_not_said(trace(), "differs");
+}
+
 TEST_F(TraceTool, TheRankThatKeepsTheOthers) {
     std::vector<Dump> all = job();
     for (Dump &dump : all) {

@@ -116,6 +116,7 @@ static bool read_operation(reader *r, struct json_object *from, const trace_rank
         !get_whole(r, from, "done_ns", TIME_MOST, true, -1, &done) ||
         !get_whole(r, from, "failed_ns", TIME_MOST, true, -1, &failed))
         return false;
+    to->has_own_counts = json_object_object_get_ex(from, "own_counts", NULL);
     to->state = done >= 0 ? TRACE_DONE : failed >= 0 ? TRACE_FAILED : TRACE_RUNS;
     to->ended = done >= 0 ? done : failed >= 0 ? failed : rank->dumped;
     if (to->ended < to->begun) /* its record is newer than the dump's own time */

@@ -1,4 +1,5 @@
 /* tools/trace/main.c - gcoll_trace: what happened in a job, from the dumps of its ranks. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,20 @@ static int count_paths(int argc, char **argv) {
     return count;
 }
 
+/* path NULL: the flag was not given. */
+static bool write_to(const char *flag, const char *path, bool (*write)(const trace_job *job, FILE *file),
+                     const trace_job *job) {
+    if (!path)
+        return true;
+    FILE *file = fopen(path, "we");
+    const bool is_written = file && write(job, file) && !ferror(file);
+    const int error = errno;
+    if (file && fclose(file) == 0 && is_written)
+        return true;
+    cli_complain("%s: cannot write '%s': %s", flag, path, strerror(is_written ? errno : error));
+    return false;
+}
+
 int main(int argc, char **argv) {
     options o = {0};
     trace_job job;
@@ -61,9 +76,9 @@ int main(int argc, char **argv) {
     trace_align(&job);
     if (!o.quiet)
         trace_report(&job, stdout);
-    bool good = !o.html || trace_write_page(&job, o.html);
-    good = (!o.svg || trace_write_picture(&job, o.svg)) && good;
-    good = (!o.perfetto || trace_write_perfetto(&job, o.perfetto)) && good;
+    bool good = write_to("--html", o.html, trace_write_page, &job);
+    good = write_to("--svg", o.svg, trace_write_picture, &job) && good;
+    good = write_to("--perfetto", o.perfetto, trace_write_perfetto, &job) && good;
     trace_free(&job);
     return good && fflush(stdout) == 0 ? 0 : 1;
 }

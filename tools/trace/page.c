@@ -5,12 +5,10 @@
  * A rank that hangs does so for seconds, where operations take microseconds. So the time axis has two scales:
  * up to the moment at which the last operation that is done had ended, and from there to the end.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/cli.h"
 #include "tools/trace/trace.h"
 
 #define WINDOW     40   /* operations that are shown, of the rank that has most */
@@ -228,8 +226,7 @@ static void draw(const trace_job *job, FILE *file) {
     fputs("</svg>\n", file);
 }
 
-/* ---- The page
- * ---------------------------------------------------------------------------------------------- */
+/* ---- The page --------------------------------------------------------------------------------------- */
 
 static const char style[] =
     "body{margin:0;background:#f6f8fa;color:#24292f;font:15px/1.5 system-ui,sans-serif}"
@@ -273,7 +270,7 @@ static void write_sections(char *report, FILE *file) {
         fputs("</pre></section>\n", file);
 }
 
-static bool write_html(const trace_job *job, FILE *file) {
+bool trace_write_page(const trace_job *job, FILE *file) {
     char *report = NULL;
     size_t bytes = 0;
     FILE *text = open_memstream(&report, &bytes);
@@ -302,26 +299,7 @@ static bool write_html(const trace_job *job, FILE *file) {
     return true;
 }
 
-static bool write_svg(const trace_job *job, FILE *file) {
+bool trace_write_picture(const trace_job *job, FILE *file) {
     draw(job, file);
     return true;
-}
-
-static bool write_file(const trace_job *job, const char *flag, const char *path,
-                       bool (*write)(const trace_job *job, FILE *file)) {
-    FILE *file = fopen(path, "we");
-    const bool is_written = file && write(job, file) && !ferror(file);
-    const int error = errno;
-    if (file && fclose(file) == 0 && is_written)
-        return true;
-    cli_complain("%s: cannot write '%s': %s", flag, path, strerror(is_written ? errno : error));
-    return false;
-}
-
-bool trace_write_page(const trace_job *job, const char *path) {
-    return write_file(job, "--html", path, write_html);
-}
-
-bool trace_write_picture(const trace_job *job, const char *path) {
-    return write_file(job, "--svg", path, write_svg);
 }

@@ -1,12 +1,10 @@
 /* tools/trace/perfetto.c - the job as JSON for Perfetto (https://ui.perfetto.dev) and chrome://tracing, by
  * "Trace Event Format" (Google, 2016): a process a rank, an event of type X an operation, in microseconds. */
-#include <errno.h>
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/cli.h"
 #include "tools/json.h"
 #include "tools/trace/trace.h"
 
@@ -72,14 +70,9 @@ static void write_event(FILE *file, struct json_object *event, const char **befo
     json_object_put(event);
 }
 
-bool trace_write_perfetto(const trace_job *job, const char *path) {
+bool trace_write_perfetto(const trace_job *job, FILE *file) {
     char name[TRACE_TEXT];
     const char *before = "";
-    FILE *file = fopen(path, "we");
-    if (!file) {
-        cli_complain("--perfetto: cannot write '%s': %s", path, strerror(errno));
-        return false;
-    }
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", file);
     for (uint32_t i = 0; i < job->count; i++) {
         const trace_rank *rank = &job->ranks[i];
@@ -99,9 +92,5 @@ bool trace_write_perfetto(const trace_job *job, const char *path) {
                 &before);
     }
     fputs("\n]}\n", file);
-    const bool failed = ferror(file) != 0;
-    if (fclose(file) == 0 && !failed)
-        return true;
-    cli_complain("--perfetto: cannot write '%s': %s", path, strerror(errno));
-    return false;
+    return true;
 }

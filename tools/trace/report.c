@@ -152,10 +152,9 @@ static void list_causes(const trace_job *job, FILE *file) {
 /* ---- Calls that differ --------------------------------------------------------------------------------- */
 
 static bool is_same_call(const trace_operation *a, const trace_operation *b) {
-    const bool has_count = strcmp(a->collective, "alltoall") != 0; /* which may differ there */
     return strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
            strcmp(a->op, b->op) == 0 && strcmp(a->algorithm, b->algorithm) == 0 && a->root == b->root &&
-           (!has_count || a->count == b->count);
+           (a->has_own_counts || b->has_own_counts || a->count == b->count);
 }
 
 /* Whether ranks differ at `number`; *one and *other are of two that do. */

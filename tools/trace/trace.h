@@ -19,6 +19,7 @@ typedef struct trace_operation {
     int64_t entered, begun, ended; /* ended: of one that runs, when the dump was written */
     int64_t predicted;             /* ns; -1: unknown */
     trace_state state;
+    bool has_own_counts;              /* those of other ranks may differ */
     uint32_t root, step, steps, peer; /* TRACE_NONE: not said */
     char collective[TRACE_NAME], type[TRACE_NAME], op[TRACE_NAME], algorithm[64];
 } trace_operation;
@@ -66,10 +67,11 @@ void trace_report(const trace_job *job, FILE *file);
 /* "allreduce of 400 float32, sum by ring"; "1.2 ms" */
 void trace_say_call(const trace_operation *o, char *text, size_t bytes);
 void trace_say_time(int64_t ns, char text[32]);
-/* page.c: the last operations as a picture, and a page with it and the tables. */
-bool trace_write_page(const trace_job *job, const char *path);
-bool trace_write_picture(const trace_job *job, const char *path);
+/* page.c: the last operations as a picture, and a page with it and the tables. False, as all
+ * that write: out of memory, and errno. */
+bool trace_write_page(const trace_job *job, FILE *file);
+bool trace_write_picture(const trace_job *job, FILE *file);
 /* perfetto.c: the JSON that Perfetto and Chrome read. */
-bool trace_write_perfetto(const trace_job *job, const char *path);
+bool trace_write_perfetto(const trace_job *job, FILE *file);
 
 #endif
