@@ -282,6 +282,41 @@ TEST_P(Record, WaitsForRequestsAreSeen) {
     EXPECT_TRUE(is_seen);
 }
 
+// Blocking, started and prepared calls alike; and counts that each rank has its own.
+TEST_P(Record, EveryFormIsRecorded) {
+    Folder folder;
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        const std::string path = folder.path() + "/" + std::to_string(rank);
+        std::vector<float> in(8, 1), out(8, 0);
+        gcoll_request *request = nullptr;
+        gcoll_operation *operation = nullptr;
+        ASSERT_GCOLL_OK(sum(context, 5));
+        ASSERT_GCOLL_OK(gcoll_allreduce_start(context, in.data(), out.data(), 6, GCOLL_FLOAT32, GCOLL_SUM,
+                                              nullptr, &request));
+        ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+        ASSERT_GCOLL_OK(gcoll_allreduce_create(context, in.data(), out.data(), 7, GCOLL_FLOAT32, GCOLL_SUM,
+                                               nullptr, &operation));
+        ASSERT_GCOLL_OK(gcoll_operation_run(operation));
+        ASSERT_GCOLL_OK(gcoll_operation_run(operation));
+        gcoll_operation_destroy(operation);
+        const uint64_t to[2] = {1, rank == 0 ? 3u : 2u}, from[2] = {1, rank == 0 ? 1u : 2u};
+        const uint64_t from_1[2] = {3, 2};
+        ASSERT_GCOLL_OK(gcoll_alltoall_v(context, in.data(), out.data(), to, rank == 0 ? from : from_1,
+                                         GCOLL_FLOAT32, nullptr));
+        ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+        const Json dump = read(path);
+        const std::vector<json_object *> all = operations(dump.get());
+        ASSERT_EQ(all.size(), 5u);
+        for (size_t i = 0; i < all.size(); i++) {
+            EXPECT_TRUE(field(all[i], "done_ns")) << i;
+            EXPECT_EQ(field(all[i], "own_counts") != nullptr, i == 4) << i;
+        }
+        const int64_t counts[] = {5, 6, 7, 7};
+        for (size_t i = 0; i < 4; i++)
+            EXPECT_EQ(whole(all[i], "count"), counts[i]);
+    });
+}
+
 TEST_F(Records, SettingsThatMakeNoSenseAreRefused) {
     const std::vector<std::vector<const char *>> rows = {
         {"GCOLL_RECORD", "yes", "GCOLL_RECORD: is 'yes'; allowed are on and off"},
