@@ -73,7 +73,11 @@ echo "good: train"
 
 [ "$(find "$prefix/include" -type f | wc -l)" -eq "$(find "$source/gcoll" -maxdepth 1 -name '*.h' | wc -l)" ] ||
     fail "not every public header is installed"
+shopt -s nullglob
+for program in "$prefix"/bin/*; do
+    "$program" --help >/dev/null || fail "the installed $(basename "$program") --help"
+    echo "good: $(basename "$program")"
+done
 if [ -x "$prefix/bin/gcoll_bench" ]; then
     "$prefix/bin/gcoll_bench" --local 2 --bytes 4 --iterations 1 >/dev/null || fail "the installed gcoll_bench"
-    echo "good: gcoll_bench"
 fi
