@@ -236,7 +236,7 @@ bool bench_monitor_look(const bench_call *call, gcoll_site_stats *stats) {
         return false;
     for (uint32_t i = 0;; i++) {
         *stats = (gcoll_site_stats){.struct_size = sizeof *stats};
-        if (gcoll_context_stats(call->state->context, i, stats, NULL) != GCOLL_OK)
+        if (gcoll_arrival_stats(call->state->context, i, stats, NULL) != GCOLL_OK)
             return false;
         if (stats->number == BENCH_SITE_TIMED && stats->collective == c &&
             (c == GCOLL_BARRIER || (stats->type == o->type && stats->count == call->count)) &&
@@ -256,8 +256,8 @@ void bench_monitor_print(const bench_state *state) {
                 "imbalance that was expected last\n",
                 stderr);
     gcoll_site_stats site = {.struct_size = sizeof site};
-    for (uint32_t i = 0; gcoll_context_stats(state->context, i, &site, NULL) == GCOLL_OK; i++)
+    for (uint32_t i = 0; gcoll_arrival_stats(state->context, i, &site, NULL) == GCOLL_OK; i++)
         if (site.number == BENCH_SITE_TIMED &&
-            gcoll_context_site_text(state->context, i, text, sizeof text) == GCOLL_OK)
+            gcoll_arrival_site_text(state->context, i, text, sizeof text) == GCOLL_OK)
             (void)fputs(text, stderr);
 }

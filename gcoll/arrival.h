@@ -121,18 +121,18 @@ typedef struct gcoll_rank_stats {
  * stats->struct_size. ranks is NULL, or has room for one entry for each rank of the context. Rank 0 has the
  * numbers of all ranks. Errors: NOT_FOUND past the last site, STATE without a monitor, INVALID (names the
  * argument). */
-GCOLL_API gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
+GCOLL_API gcoll_status gcoll_arrival_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
                                            gcoll_rank_stats *ranks);
 
 /* Writes the statistics of one site as text: a line for the site, a line with the reason why late ranks are
  * taken into account or not, and up to 8 of them, the latest first. The text is cut to `bytes`, terminator
- * included. Errors as of gcoll_context_stats. */
-GCOLL_API gcoll_status gcoll_context_site_text(gcoll_context *context, uint32_t index, char *text,
+ * included. Errors as of gcoll_arrival_stats. */
+GCOLL_API gcoll_status gcoll_arrival_site_text(gcoll_context *context, uint32_t index, char *text,
                                                size_t bytes);
 
 /* Writes the statistics of all sites as a table, cut to `bytes`, terminator included. Rank 0 writes it to
  * standard error when the context is destroyed, if the environment variable GCOLL_ARRIVAL_STATS is 1. */
-GCOLL_API gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes);
+GCOLL_API gcoll_status gcoll_arrival_stats_text(gcoll_context *context, char *text, size_t bytes);
 
 GCOLL_END_DECLS
 

@@ -145,7 +145,7 @@ static void find_algorithm(trainer *t, char *name, size_t bytes, uint64_t *heede
     }
     uint32_t s = 0;
     do {
-        check(t, gcoll_context_stats(t->context, s++, &site, NULL));
+        check(t, gcoll_arrival_stats(t->context, s++, &site, NULL));
     } while (site.collective != GCOLL_ALLREDUCE || site.type != GCOLL_FLOAT32);
     *heeded = site.heeded;
     (void)snprintf(name, bytes, "%s", site.algorithm);

@@ -55,7 +55,7 @@ static gcoll_status no_site(const gcoll_arrival *arrival, uint32_t index) {
     return gcoll_error(GCOLL_ERR_NOT_FOUND, "index: is %u; there are %u sites", index, arrival->site_count);
 }
 
-gcoll_status gcoll_context_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
+gcoll_status gcoll_arrival_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
                                  gcoll_rank_stats *ranks) {
     if (!context || !stats)
         return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "stats" : "context");
@@ -156,7 +156,7 @@ static gcoll_status check_text(const gcoll_context *context, const char *text, s
                             : gcoll_error(GCOLL_ERR_STATE, "context: was created without options.monitor");
 }
 
-gcoll_status gcoll_context_site_text(gcoll_context *context, uint32_t index, char *text, size_t bytes) {
+gcoll_status gcoll_arrival_site_text(gcoll_context *context, uint32_t index, char *text, size_t bytes) {
     gcoll_status status = check_text(context, text, bytes);
     if (status == GCOLL_OK)
         status = gcoll_enter(context);
@@ -185,7 +185,7 @@ static void write_stats(const gcoll_context *context, char *text, size_t bytes) 
         add_site(&to, &context->arrival->sites[i], context->size);
 }
 
-gcoll_status gcoll_context_stats_text(gcoll_context *context, char *text, size_t bytes) {
+gcoll_status gcoll_arrival_stats_text(gcoll_context *context, char *text, size_t bytes) {
     gcoll_status status = check_text(context, text, bytes);
     if (status == GCOLL_OK)
         status = gcoll_enter(context);

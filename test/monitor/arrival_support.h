@@ -69,7 +69,7 @@ inline gcoll_site_stats stats(gcoll_context *context, uint32_t index = 0,
     stats.struct_size = sizeof stats;
     if (ranks)
         ranks->resize(gcoll_context_size(context));
-    EXPECT_GCOLL_OK(gcoll_context_stats(context, index, &stats, ranks ? ranks->data() : nullptr));
+    EXPECT_GCOLL_OK(gcoll_arrival_stats(context, index, &stats, ranks ? ranks->data() : nullptr));
     return stats;
 }
 

@@ -47,8 +47,8 @@ TEST_P(Watched, OneThatIsAlwaysLateIsHeeded) {
             EXPECT_GT(ranks[size - 1].last, 0u);
             EXPECT_GT(ranks[size - 1].mean_late_us, 5000);
             char one[2048] = "", all[16384] = "";
-            EXPECT_GCOLL_OK(gcoll_context_site_text(context, 1, one, sizeof one));
-            EXPECT_GCOLL_OK(gcoll_context_stats_text(context, all, sizeof all));
+            EXPECT_GCOLL_OK(gcoll_arrival_site_text(context, 1, one, sizeof one));
+            EXPECT_GCOLL_OK(gcoll_arrival_stats_text(context, all, sizeof all));
             EXPECT_EQ(strncmp(one, "allreduce of 100000 float32: 14 calls, ", 39), 0) << one;
             EXPECT_NE(std::string(one).find("\n    rank " + std::to_string(size - 1) + " "),
                       std::string::npos)
@@ -157,9 +157,9 @@ TEST(Monitor, CallsBeyondTheLastSiteAreOrdinary) {
                 ASSERT_GCOLL_OK(sum(context, count));
         gcoll_site_stats seen = {};
         seen.struct_size = sizeof seen;
-        EXPECT_GCOLL_OK(gcoll_context_stats(context, 63, &seen, nullptr));
+        EXPECT_GCOLL_OK(gcoll_arrival_stats(context, 63, &seen, nullptr));
         EXPECT_EQ(seen.count, 64u);
-        EXPECT_EQ(gcoll_context_stats(context, 64, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
+        EXPECT_EQ(gcoll_arrival_stats(context, 64, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
         agreement.add(common(seen));
     });
 }
@@ -196,7 +196,7 @@ TEST(Monitor, LeavesAloneWhatItDoesNotWatch) {
             }
             gcoll_site_stats seen = {};
             seen.struct_size = sizeof seen;
-            EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
+            EXPECT_EQ(gcoll_arrival_stats(context, 0, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
         });
 }
 
@@ -249,7 +249,7 @@ TEST(Monitor, ResultsThatAreTheSameInRunsHeedNobody) {
         }
         gcoll_site_stats seen = {};
         seen.struct_size = sizeof seen;
-        EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
+        EXPECT_EQ(gcoll_arrival_stats(context, 0, &seen, nullptr), GCOLL_ERR_NOT_FOUND);
         std::vector<int32_t> data(100, 1);
         ASSERT_GCOLL_OK(
             gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_INT32, GCOLL_SUM, nullptr));
@@ -262,9 +262,9 @@ TEST(Monitor, SaysWhatIsWrongWithArguments) {
         watched(3, "inproc"),
         [&](uint32_t, gcoll_context *context) {
             gcoll_site_stats seen = {};
-            EXPECT_EQ(gcoll_context_stats(context, 0, &seen, nullptr), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_stats(nullptr, 0, &seen, nullptr), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_stats(context, 0, nullptr, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_stats(context, 0, &seen, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_stats(nullptr, 0, &seen, nullptr), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_stats(context, 0, nullptr, nullptr), GCOLL_ERR_INVALID);
             EXPECT_EQ(gcoll_arrival_begin(nullptr), GCOLL_ERR_INVALID);
             EXPECT_GCOLL_OK(gcoll_arrival_begin(context));
             EXPECT_GCOLL_OK(gcoll_arrival_finish(context));
@@ -274,12 +274,12 @@ TEST(Monitor, SaysWhatIsWrongWithArguments) {
             EXPECT_NE(std::string(gcoll_last_error()).find("options.progress_thread"), std::string::npos)
                 << gcoll_last_error();
             char text[8] = "";
-            EXPECT_EQ(gcoll_context_stats_text(context, nullptr, 8), GCOLL_ERR_INVALID);
-            EXPECT_GCOLL_OK(gcoll_context_stats_text(context, text, sizeof text));
+            EXPECT_EQ(gcoll_arrival_stats_text(context, nullptr, 8), GCOLL_ERR_INVALID);
+            EXPECT_GCOLL_OK(gcoll_arrival_stats_text(context, text, sizeof text));
             EXPECT_EQ(strlen(text), sizeof text - 1);
-            EXPECT_EQ(gcoll_context_site_text(context, 0, nullptr, 8), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_site_text(context, 0, text, 0), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_site_text(context, 1000, text, sizeof text), GCOLL_ERR_NOT_FOUND);
+            EXPECT_EQ(gcoll_arrival_site_text(context, 0, nullptr, 8), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_site_text(context, 0, text, 0), GCOLL_ERR_INVALID);
+            EXPECT_EQ(gcoll_arrival_site_text(context, 1000, text, sizeof text), GCOLL_ERR_NOT_FOUND);
         });
     run_threads(2, "inproc", [](uint32_t, gcoll_context *context) {
         for (gcoll_status status : {gcoll_arrival_begin(context), gcoll_arrival_finish(context),

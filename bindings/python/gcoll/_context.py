@@ -1168,7 +1168,7 @@ class Context(Collectives[Any]):
     def arrival_stats(self) -> str:
         """A table of late ranks."""
         text = create_string_buffer(_TEXT_MAX)
-        check(api.gcoll_context_stats_text(self._handle(), text, _TEXT_MAX), "arrival_stats", self._core.handle)
+        check(api.gcoll_arrival_stats_text(self._handle(), text, _TEXT_MAX), "arrival_stats", self._core.handle)
         return text.value.decode()
 
 

@@ -250,7 +250,7 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_arrival_edge": (_STATUS, [_HANDLE, c_double]),
     "gcoll_arrival_finish": (_STATUS, [_HANDLE]),
     "gcoll_arrival_site": (_STATUS, [_HANDLE, c_uint32]),
-    "gcoll_context_stats_text": (_STATUS, [_HANDLE, c_char_p, c_size_t]),
+    "gcoll_arrival_stats_text": (_STATUS, [_HANDLE, c_char_p, c_size_t]),
 }
 
 # ---- Loading --------------------------------------------------------------------------------------------
