@@ -29,7 +29,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DEST
 
 set(gcoll_public_headers
   gcoll/arrival.h gcoll/collectives.h gcoll/context.h gcoll/device.h gcoll/environment.h gcoll/export.h gcoll/gcoll.h gcoll/ibverbs.h gcoll/memory.h gcoll/operations.h gcoll/plan.h gcoll/recovery.h gcoll/region.h
-  gcoll/simulate.h gcoll/status.h gcoll/store.h gcoll/trace.h gcoll/types.h gcoll/version.h)
+  gcoll/simulate.h gcoll/stats.h gcoll/status.h gcoll/store.h gcoll/trace.h gcoll/types.h gcoll/version.h)
 list(TRANSFORM gcoll_public_headers PREPEND "${PROJECT_SOURCE_DIR}/")
 install(FILES ${gcoll_public_headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/gcoll)
 

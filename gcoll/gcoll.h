@@ -50,6 +50,7 @@
 #include "gcoll/recovery.h"
 #include "gcoll/region.h"
 #include "gcoll/simulate.h"
+#include "gcoll/stats.h"
 #include "gcoll/status.h"
 #include "gcoll/store.h"
 #include "gcoll/trace.h"

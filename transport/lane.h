@@ -113,6 +113,10 @@ struct gcoll_lane {
 
     /* What gcoll_context_lanes calls it where it stands; NULL: its name. */
     void (*describe)(const gcoll_session *session, gcoll_text *text);
+    /* How often memory was registered with the port's device. */
+    uint64_t (*registrations)(const gcoll_lane_port *port);
+    /* Segments that TCP has sent again on connections of the lane's own. */
+    uint64_t (*retransmitted)(const gcoll_session *session);
 };
 
 extern const gcoll_lane gcoll_lane_tcp;

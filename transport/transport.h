@@ -54,6 +54,18 @@ typedef struct gcoll_sight {
     uint32_t repeats; /* how often it was sent again, if mute_ms is not 0 */
 } gcoll_sight;
 
+/* What an endpoint has counted since it was opened. */
+typedef struct gcoll_endpoint_counts {
+    uint64_t sleeps; /* waits that gave up their processor, */
+    uint64_t asleep_ns;
+    uint64_t registrations; /* of memory, with a device */
+} gcoll_endpoint_counts;
+
+typedef struct gcoll_peer_counts {
+    const char *lane;       /* by which messages go, never freed; NULL: not connected */
+    uint64_t retransmitted; /* segments that TCP has sent again on the connections that there are */
+} gcoll_peer_counts;
+
 typedef struct gcoll_events {
     void *arg;
     /* A fingerprint arrived with a message of `stream` from peer (also before any receive is posted). It
@@ -217,6 +229,9 @@ struct gcoll_transport {
     /* Or NULL. Says by which lane messages to that peer go, and why not by a better one: "tcp (ibverbs: the
      * other rank does not offer it)". */
     void (*explain)(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes);
+    /* Both, or NULL: nothing is counted. The second costs a system call a connection. */
+    void (*count)(gcoll_endpoint *endpoint, gcoll_endpoint_counts *counts);
+    void (*count_peer)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_peer_counts *counts);
     /* Or NULL. The transport of endpoints that share descriptors and connections with one of this transport,
      * their trunk, and with others of that trunk. Each has ranks of its own, events, flow control, and aborts
      * and closes by itself. They live on when the trunk is closed. If the trunk aborts, they get `aborted`.

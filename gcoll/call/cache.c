@@ -80,25 +80,22 @@ static gcoll_status check_limit(const gcoll_cache_entry *entry) {
 }
 
 /* Says what the flight recorder keeps of each run of the plan. */
-static void describe(gcoll_context *context, gcoll_cache_entry *entry, double seconds) {
+static gcoll_status describe(gcoll_context *context, gcoll_cache_entry *entry, double seconds) {
     const gcoll_call *call = &entry->call;
-    gcoll_record_plan said = {.collective = call->collective,
+    gcoll_record_call said = {.collective = call->collective,
                               .type = call->type,
                               .op = call->op,
                               .root = call->root,
                               .element_bytes = call->element_bytes,
-                              .rounds = entry->plan->rounds,
                               .count = call->count,
                               .seconds = seconds,
-                              .algorithm = entry->algorithm};
+                              .algorithm = entry->algorithm,
+                              .plan = entry->plan};
     said.form = (call->in_place ? GCOLL_RECORD_IN_PLACE : 0) |
                 (call->in_list || call->out_list ? GCOLL_RECORD_LISTS : 0) |
                 (call->places ? GCOLL_RECORD_DEVICE : 0) |
                 (gcoll_call_has_own_blocks(call) ? GCOLL_RECORD_OWN_COUNTS : 0);
-    for (uint32_t i = 0; i < entry->plan->step_count; i++)
-        if (entry->plan->steps[i].kind == GCOLL_STEP_SEND)
-            said.sent += entry->plan->steps[i].count * call->element_bytes;
-    gcoll_record_describe(context, &said, &entry->record);
+    return gcoll_record_describe(context, &said, &entry->record);
 }
 
 static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const gcoll_blocks *blocks) {
@@ -115,13 +112,13 @@ static gcoll_status plan(gcoll_context *context, gcoll_cache_entry *entry, const
     gcoll_choice_format(&entry->choice, entry->algorithm, sizeof entry->algorithm);
     planned.by_hosts = problem.node;
     gcoll_fingerprint_make(context, call, &planned, &entry->fingerprint);
-    describe(context, entry, seconds);
     gcoll_log(context, GCOLL_LOG_INFO, "%s of %llu %s: %s%s, %u steps",
               gcoll_collective_name(problem.collective), (unsigned long long)call->count,
               gcoll_type_name((gcoll_type)call->type), entry->algorithm,
               call->algorithm[0] && strcmp(call->algorithm, "auto") != 0 ? "" : " (chosen by auto)",
               entry->plan->step_count);
-    return check_limit(entry);
+    status = check_limit(entry);
+    return status == GCOLL_OK ? describe(context, entry, seconds) : status;
 }
 
 /* ---- The cache ---------------------------------------------------------------------------- */
@@ -130,6 +127,7 @@ static void drop(gcoll_context *context, gcoll_cache_entry *entry) {
     gcoll_run *idle = gcoll_cache_take_idle(entry);
     if (idle)
         context->calls->destroy_run(idle);
+    gcoll_record_forget(context, &entry->record);
     gcoll_plan_destroy(entry->plan);
     gcoll_release(context, entry, sizeof *entry);
 }
@@ -170,6 +168,7 @@ gcoll_status gcoll_cache_get(gcoll_context *context, const gcoll_call *call, con
     entry->hash = hash;
     gcoll_status status = plan(context, entry, blocks);
     if (status != GCOLL_OK) {
+        gcoll_record_forget(context, &entry->record);
         gcoll_plan_destroy(entry->plan);
         gcoll_release(context, entry, sizeof *entry);
         return status;

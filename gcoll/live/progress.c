@@ -53,6 +53,7 @@ static bool drive_shared(gcoll_context *context, int64_t wait_us, bool by_any) {
 
 static gcoll_status progress(gcoll_context *context, int64_t wait_us, bool shares) {
     gcoll_context_heed_abort(context);
+    gcoll_record_heed(context);
     if (!context->health.broken) {
         advance(context);
         if (!context->health.broken &&
@@ -111,8 +112,10 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
                 now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
                 gcoll_peer_settle_doubt(context, now);
-            if (pass > 1)
+            if (pass > 1) {
                 gcoll_live_note_wait(context);
+                gcoll_record_heed(context);
+            }
             is_noted = pass > 1;
             if (now >= watch.next_probe_ms && !context->health.broken) {
                 context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);

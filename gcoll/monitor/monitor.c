@@ -178,7 +178,7 @@ void gcoll_arrival_warm(gcoll_arrival *arrival, gcoll_site *site) {
         return;
     for (uint32_t i = 0; i < entry->plan->step_count; i++) {
         const gcoll_step *step = &entry->plan->steps[i];
-        if (step->kind <= GCOLL_STEP_RECV_REDUCE && !gcoll_peer_has_departed(context, step->peer))
+        if (gcoll_step_is_message(step) && !gcoll_peer_has_departed(context, step->peer))
             gcoll_peer_need(context, step->peer, false);
     }
     gcoll_cache_put(entry);

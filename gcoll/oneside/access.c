@@ -20,6 +20,7 @@
 
 #include "gcoll/base/bytes.h"
 #include "gcoll/oneside/access.h"
+#include "gcoll/record/record.h"
 #include "gcoll/run/run.h"
 
 #define WINDOW  64
@@ -40,6 +41,8 @@ struct gcoll_access {
     uint64_t stream;
     gcoll_message send, recv;
     gcoll_remote_access remote; /* if is_direct */
+    uint64_t bytes;             /* that it moves, */
+    bool sends;                 /* from this rank to the peer */
     bool is_direct, by_messages;
     gcoll_access *next, **link; /* in oneside->accesses; only next: in oneside->spare_accesses */
     gcoll_access *later;        /* in a queue: oneside->arrived or traffic->held */
@@ -137,6 +140,14 @@ static void launch(struct gcoll_traffic *traffic, gcoll_access *access) {
         post_both(access);
 }
 
+/* It is over. */
+static void count(const gcoll_access *access) {
+    if (access->sends)
+        gcoll_record_sent(access->context, access->peer, access->bytes);
+    else
+        gcoll_record_received(access->context, access->peer, access->bytes);
+}
+
 /* Is called when a message or an access by the transport is done. After the last one of an access, sets the
  * request to done and starts the next access of the queue. */
 static void on_answered(gcoll_message *message) {
@@ -145,6 +156,7 @@ static void on_answered(gcoll_message *message) {
         return;
     struct gcoll_traffic *traffic = access->context->oneside->traffic[access->peer];
     gcoll_request_set_done(access->request);
+    count(access);
     give_back(access);
     traffic->out--;
     gcoll_access *held = traffic->held;
@@ -196,6 +208,8 @@ gcoll_status gcoll_access_start(gcoll_context *context, uint32_t peer, const gco
         return GCOLL_ERR_NO_MEMORY;
     access->request = request;
     access->stream = GCOLL_STREAM_ACCESS | traffic->asked++;
+    access->bytes = wanted->bytes;
+    access->sends = wanted->is_put;
     gcoll_access_wanted told = *wanted;
     if (wanted->is_direct) {
         fill_direct(access, wanted);
@@ -220,6 +234,7 @@ static void on_served(gcoll_message *message) {
     if (--access->pending > 0)
         return;
     access->region->uses--;
+    count(access);
     access->context->oneside->traffic[access->peer]->in--;
     give_back(access);
 }
@@ -272,6 +287,8 @@ static void serve(gcoll_access *access) {
     gcoll_message *moves = is_put ? &access->recv : &access->send;
     moves->data = access->region->data + gcoll_get_le(access->wanted + AT_OFFSET, 8);
     moves->bytes = gcoll_get_le(access->wanted + AT_BYTES, 8);
+    access->bytes = moves->bytes;
+    access->sends = !is_put;
     access->region->uses++;
     access->pending = 2;
     if (!is_put) {

@@ -226,7 +226,7 @@ static void emit(gcoll_builder *b, gcoll_step s) {
     if (status != GCOLL_OK || !reserve_step(b))
         return;
     s.round = b->round;
-    if (s.kind <= GCOLL_STEP_RECV_REDUCE && !gcoll_peer_counts_number(&b->peers, &s)) {
+    if (gcoll_step_is_message(&s) && !gcoll_peer_counts_number(&b->peers, &s)) {
         fail_memory(b);
         return;
     }

@@ -66,7 +66,7 @@ gcoll_status gcoll_step_check(const gcoll_problem *problem, const gcoll_step *st
                               uint64_t scratch, const uint16_t *operands) {
     const struct check c = {problem, step, number, scratch};
     gcoll_status status = GCOLL_OK;
-    if (step->kind <= GCOLL_STEP_RECV_REDUCE && (step->peer >= problem->size || step->peer == problem->rank))
+    if (gcoll_step_is_message(step) && (step->peer >= problem->size || step->peer == problem->rank))
         return gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u: peer is %u of %u ranks",
                            number, kind_names[step->kind], problem->rank, step->peer, problem->size);
     if (step->kind != GCOLL_STEP_SEND)

@@ -59,7 +59,7 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
         if (s->kind == GCOLL_STEP_DIVIDE)
             fprintf(f, " by %u", plan->divisor);
     }
-    if (s->kind <= GCOLL_STEP_RECV_REDUCE)
+    if (gcoll_step_is_message(s))
         fprintf(f, " %s rank %u (message %u)", s->kind == GCOLL_STEP_SEND ? "to" : "from", s->peer,
                 s->message);
 }

@@ -239,7 +239,7 @@ static gcoll_status fill_in(const gcoll_sim *sim, gcoll_simulation *result) {
         const gcoll_step *step = gcoll_sim_plan_step(sim, id);
         if (step->kind == GCOLL_STEP_SEND)
             sent[sim->steps[id].rank] += gcoll_sim_bytes(sim, id);
-        else if (gcoll_verify_is_message(step))
+        else if (gcoll_step_is_message(step))
             received[sim->steps[id].rank] += gcoll_sim_bytes(sim, id);
     }
     result->time = gcoll_sim_seconds(last);

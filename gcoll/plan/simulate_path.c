@@ -123,7 +123,7 @@ static bool pass_step(walk *w) {
     if (!w->at_end)
         return pass_message(w, id);
     gcoll_simulate_reason reason = GCOLL_SIMULATE_BY_DEPENDENCY;
-    bool message = gcoll_verify_is_message(s), early = message && gcoll_sim_is_early(step);
+    bool message = gcoll_step_is_message(s), early = message && gcoll_sim_is_early(step);
     if (step->work_cause != GCOLL_SIM_NONE)
         reason = step->lane != GCOLL_SIM_NONE ? GCOLL_SIMULATE_BY_DEVICE : GCOLL_SIMULATE_BY_PROCESSOR;
     else if (early || !message)
@@ -182,7 +182,7 @@ static uint32_t events_of(const gcoll_sim *sim, uint32_t id, gcoll_simulate_even
         events[n++] = event_of(sim, id, GCOLL_SIMULATE_SEND, step->posted, step->start, step->moved);
         return n;
     }
-    if (gcoll_verify_is_message(s)) {
+    if (gcoll_step_is_message(s)) {
         const gcoll_sim_step *send = &sim->steps[gcoll_sim_partner(sim, id)];
         int64_t begin = step->moved - (send->moved - send->start);
         int64_t ready = step->posted < begin ? step->posted : begin; /* an early message waits for nobody */

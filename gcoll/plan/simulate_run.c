@@ -159,7 +159,7 @@ static gcoll_status begin(gcoll_sim *sim, gcoll_sim_rank *rank, uint32_t id) {
         gcoll_sim_append(sim, &sim->lanes[step->lane].waiting, id);
         return run_lane(sim, &sim->lanes[step->lane]);
     }
-    if (!gcoll_verify_is_message(gcoll_sim_plan_step(sim, id)))
+    if (!gcoll_step_is_message(gcoll_sim_plan_step(sim, id)))
         return take_up(sim, rank, id);
     post(sim, id);
     return GCOLL_OK;

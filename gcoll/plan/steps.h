@@ -81,6 +81,9 @@ bool gcoll_problem_is_staged(const gcoll_problem *problem);
 bool gcoll_problem_is_direct(const gcoll_problem *problem);
 /* Whether a step touches device memory, so that a device has to do it. */
 bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
+static inline bool gcoll_step_is_message(const gcoll_step *step) {
+    return step->kind <= GCOLL_STEP_RECV_REDUCE;
+}
 /* Whether several inputs are summed in scratch, because no output has room for a whole vector. */
 static inline bool gcoll_problem_sums_in_scratch(const gcoll_problem *p) {
     return p->buffers > 1 && p->collective == GCOLL_REDUCE_SCATTER;

@@ -45,7 +45,7 @@ const char *gcoll_verify_describe(const gcoll_step *step, char text[GCOLL_VERIFY
     const char *plural = step->count == 1 ? "" : "s";
     if (step->kind >= GCOLL_STEP_KIND_COUNT)
         snprintf(text, GCOLL_VERIFY_TEXT, "kind %u", (unsigned)step->kind);
-    else if (gcoll_verify_is_message(step))
+    else if (gcoll_step_is_message(step))
         snprintf(text, GCOLL_VERIFY_TEXT, "%s %u, %" PRIu64 " element%s", kinds[step->kind], step->peer,
                  step->count, plural);
     else if (step->kind == GCOLL_STEP_FOLD)

@@ -120,9 +120,6 @@ gcoll_status gcoll_verify_fail(const gcoll_verifier *v, uint32_t rank, uint32_t 
 static inline bool gcoll_verify_is_recv(const gcoll_step *step) {
     return step->kind == GCOLL_STEP_RECV || step->kind == GCOLL_STEP_RECV_REDUCE;
 }
-static inline bool gcoll_verify_is_message(const gcoll_step *step) {
-    return step->kind == GCOLL_STEP_SEND || gcoll_verify_is_recv(step);
-}
 
 /* What a step touches: the ranges that it reads, then the one that it writes. */
 typedef struct gcoll_verify_access {

@@ -39,7 +39,7 @@ static gcoll_status count_messages(const gcoll_verifier *v, channels *c, uint32_
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const gcoll_step *step = &plan->steps[i];
         uint64_t channel = 0;
-        if (!gcoll_verify_is_message(step))
+        if (!gcoll_step_is_message(step))
             continue;
         gcoll_status status = find(c, rank, step, &channel);
         if (status)

@@ -79,7 +79,7 @@ static gcoll_status start(run *x, uint32_t rank, uint32_t step) {
     const gcoll_step *s = &v->plans[rank]->steps[step];
     gcoll_status status;
     x->state[v->base[rank] + step] = STARTED;
-    if (!gcoll_verify_is_message(s)) {
+    if (!gcoll_step_is_message(s)) {
         status = gcoll_verify_apply(v, rank, step);
         if (status)
             return status;

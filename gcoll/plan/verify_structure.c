@@ -112,7 +112,7 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
     if (i > 0 && step->round < step[-1].round)
         return gcoll_verify_fail(v, rank, i, "its round %u is before round %u of the step before it",
                                  step->round, step[-1].round);
-    if (gcoll_verify_is_message(step) && (step->peer >= plan->problem.size || step->peer == rank))
+    if (gcoll_step_is_message(step) && (step->peer >= plan->problem.size || step->peer == rank))
         return gcoll_verify_fail(v, rank, i, "the peer must be another rank below %u", plan->problem.size);
     bool may_be_empty = step->kind <= GCOLL_STEP_RECV || step->kind == GCOLL_STEP_COPY; /* signal, fence */
     if (step->count == 0 && !may_be_empty)

@@ -4,8 +4,6 @@
  * A dump may be written by any thread while another one is inside the context: it reads the recorder and what
  * never changes, and of the rest only what the caller, if it is inside, may read.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,20 +95,8 @@ static void write_operation(FILE *file, gcoll_record *record, const clock_line *
     fputc('}', file);
 }
 
-/* Numbers of operations never decrease in time, and the newest one is not known to a thread outside: it is
- * the largest number in the ring. */
-static uint64_t newest(gcoll_record *record) {
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < GCOLL_RECORD_OPERATIONS; i++) {
-        const uint64_t number =
-            atomic_load_explicit(&record->operations[i][GCOLL_RECORD_NUMBER], memory_order_relaxed);
-        most = number > most ? number : most;
-    }
-    return most;
-}
-
 static void write_operations(FILE *file, gcoll_record *record, const clock_line *line) {
-    const uint64_t last = newest(record);
+    const uint64_t last = gcoll_record_newest(record);
     uint64_t words[GCOLL_RECORD_WORDS];
     const char *before = "";
     fprintf(file, "  \"begun\": %" PRIu64 ",\n  \"operations\": [", last);
@@ -209,31 +195,20 @@ static void write_all(FILE *file, const gcoll_context *context, bool is_inside) 
     fputs("}\n", file);
 }
 
-/* Writes a new file beside `path`, and renames it: who reads it finds a whole file, whoever else writes one.
- */
+/* What is written, and by whom. */
+typedef struct dump {
+    const gcoll_context *context;
+    bool is_inside;
+} dump;
+
+static void write_dump(FILE *file, const void *arg) {
+    const dump *wanted = arg;
+    write_all(file, wanted->context, wanted->is_inside);
+}
+
 static gcoll_status write_file(const gcoll_context *context, const char *path, bool is_inside) {
-    char part[PATH_ROOM];
-    if ((size_t)snprintf(part, sizeof part, "%s.XXXXXX", path) >= sizeof part)
-        return gcoll_error(GCOLL_ERR_INVALID, "path: is longer than %d bytes", PATH_ROOM - 8);
-    const int fd = mkostemp(part, O_CLOEXEC);
-    FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
-    if (!file) {
-        const int error = errno;
-        if (fd >= 0) {
-            close(fd);
-            unlink(part);
-        }
-        return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", path, strerror(error));
-    }
-    write_all(file, context, is_inside);
-    const bool failed = ferror(file) != 0;
-    int error = errno;
-    if (fclose(file) != 0 || failed || rename(part, path) != 0) {
-        error = failed ? error : errno;
-        unlink(part);
-        return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", path, strerror(error));
-    }
-    return GCOLL_OK;
+    const dump wanted = {context, is_inside};
+    return gcoll_record_write_file(path, write_dump, &wanted);
 }
 
 gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *folder, bool is_inside) {
@@ -253,7 +228,11 @@ gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *fold
 
 void gcoll_record_dump_broken(gcoll_context *context) {
     const char *folder = getenv(FOLDER);
-    if (!context->record || !folder || folder[0] == '\0')
+    if (!context->record)
+        return;
+    atomic_store(&context->record->culprit, context->health.cause.culprit);
+    atomic_store(&context->record->is_broken, true);
+    if (!folder || folder[0] == '\0')
         return;
     if (gcoll_record_dump_to(context, folder, true) == GCOLL_OK)
         atomic_store(&context->record->has_cause, true);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "gcoll/plan/steps.h"
+
 #define SWITCH      "GCOLL_RECORD"
 #define ROUNDS_MOST 0xfffffU
 #define WAIT_SINCE  3   /* the word with its time */
@@ -28,6 +30,12 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
     context->record = gcoll_allocate_zeroed(context, sizeof *context->record);
     if (!context->record)
         return GCOLL_ERR_NO_MEMORY;
+    context->record->peers = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_record_peer));
+    if (!context->record->peers) {
+        gcoll_record_free(context);
+        return GCOLL_ERR_NO_MEMORY;
+    }
+    pthread_mutex_init(&context->record->lock, NULL); /* cannot fail without attributes */
     gcoll_ticks_prepare();
     context->record->began = gcoll_tick_mark_now();
     clock_gettime(CLOCK_REALTIME, &now);
@@ -36,7 +44,10 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
 }
 
 void gcoll_record_free(gcoll_context *context) {
+    if (!context->record)
+        return;
     gcoll_record_unwatch(context);
+    gcoll_release(context, context->record->peers, context->size * sizeof(gcoll_record_peer));
     gcoll_release(context, context->record, sizeof *context->record);
     context->record = NULL;
 }
@@ -56,26 +67,105 @@ static uint32_t name_number(gcoll_record *record, const char *name) {
     return count;
 }
 
-void gcoll_record_describe(gcoll_context *context, const gcoll_record_plan *plan, gcoll_record_shape *shape) {
-    if (!context->record)
-        return;
-    const double ps = plan->seconds * 1e12;
+/* The flows of a plan: one a peer. */
+static gcoll_status list_flows(gcoll_context *context, const gcoll_record_call *call,
+                               gcoll_record_shape *shape) {
+    const gcoll_plan *plan = call->plan;
+    uint32_t *place = calloc(context->size, sizeof *place); /* of each peer's flow, plus 1 */
+    if (!place)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the flows to %u ranks", context->size);
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        if (gcoll_step_is_message(&plan->steps[i]) && place[plan->steps[i].peer] == 0)
+            place[plan->steps[i].peer] = ++shape->flow_count;
+    shape->flows = gcoll_allocate_zeroed(context, shape->flow_count * sizeof *shape->flows);
+    for (uint32_t i = 0; i < plan->step_count && shape->flows; i++) {
+        const gcoll_step *step = &plan->steps[i];
+        if (!gcoll_step_is_message(step))
+            continue;
+        gcoll_record_flow *flow = &shape->flows[place[step->peer] - 1];
+        const uint64_t bytes = step->count * call->element_bytes;
+        const bool sends = step->kind == GCOLL_STEP_SEND;
+        flow->peer = step->peer;
+        flow->sent_messages += sends;
+        flow->received_messages += !sends;
+        *(sends ? &flow->sent_bytes : &flow->received_bytes) += bytes;
+    }
+    free(place);
+    return shape->flows ? GCOLL_OK : GCOLL_ERR_NO_MEMORY;
+}
+
+gcoll_status gcoll_record_describe(gcoll_context *context, const gcoll_record_call *call,
+                                   gcoll_record_shape *shape) {
+    gcoll_record *record = context->record;
+    if (!record)
+        return GCOLL_OK;
+    gcoll_status status = list_flows(context, call, shape);
+    if (status != GCOLL_OK)
+        return status;
+    const double ps = call->seconds * 1e12;
+    const uint32_t rounds = call->plan->rounds;
+    uint64_t sent = 0;
+    for (uint32_t i = 0; i < shape->flow_count; i++)
+        sent += shape->flows[i].sent_bytes;
     const uint64_t words[] = {
-        plan->count,
-        plan->sent,
-        plan->collective | plan->type << 8 | plan->op << 16 | (uint64_t)plan->form << 24 |
-            (uint64_t)name_number(context->record, plan->algorithm) << 32,
-        plan->root | (uint64_t)plan->element_bytes << 32,
+        call->count,
+        sent,
+        call->collective | call->type << 8 | call->op << 16 | (uint64_t)call->form << 24 |
+            (uint64_t)name_number(record, call->algorithm) << 32,
+        call->root | (uint64_t)call->element_bytes << 32,
         ps >= 0 && ps < 1e18 ? (uint64_t)ps : UINT64_MAX,
-        plan->rounds < ROUNDS_MOST ? plan->rounds : ROUNDS_MOST,
+        rounds < ROUNDS_MOST ? rounds : ROUNDS_MOST,
     };
     _Static_assert(sizeof words == sizeof shape->words, "the words of a shape");
     memcpy(shape->words, words, sizeof words);
+    shape->bytes = call->count * call->element_bytes;
+    shape->counts = &record->collectives[call->collective];
+    pthread_mutex_lock(&record->lock);
+    shape->next = record->shapes;
+    shape->link = &record->shapes;
+    if (shape->next)
+        shape->next->link = &shape->next;
+    record->shapes = shape;
+    pthread_mutex_unlock(&record->lock);
+    return GCOLL_OK;
 }
 
-void gcoll_record_fail(gcoll_context *context, uint64_t number, uint32_t round, uint32_t peer) {
+/* Keeps what the shape has counted. */
+static void keep_counts(gcoll_record *record, const gcoll_record_shape *shape) {
+    const uint64_t done = gcoll_count_get(&shape->done);
+    gcoll_count_add(&shape->counts->done, done);
+    gcoll_count_add(&shape->counts->bytes, done * shape->bytes);
+    gcoll_count_add(&shape->counts->sent_bytes, done * shape->words[GCOLL_RECORD_SENT - GCOLL_RECORD_COUNT]);
+    gcoll_count_add(&shape->counts->ticks, gcoll_count_get(&shape->ticks));
+    for (uint32_t i = 0; i < shape->flow_count; i++) {
+        const gcoll_record_flow *flow = &shape->flows[i];
+        gcoll_record_peer *peer = &record->peers[flow->peer];
+        gcoll_count_add(&peer->sent_messages, done * flow->sent_messages);
+        gcoll_count_add(&peer->sent_bytes, done * flow->sent_bytes);
+        gcoll_count_add(&peer->received_messages, done * flow->received_messages);
+        gcoll_count_add(&peer->received_bytes, done * flow->received_bytes);
+    }
+}
+
+void gcoll_record_forget(gcoll_context *context, gcoll_record_shape *shape) {
+    if (shape->link &&
+        !gcoll_is_forked(context)) { /* in a child, the lock may be held by nobody who is there */
+        pthread_mutex_lock(&context->record->lock);
+        keep_counts(context->record, shape);
+        *shape->link = shape->next;
+        if (shape->next)
+            shape->next->link = shape->link;
+        pthread_mutex_unlock(&context->record->lock);
+    }
+    gcoll_release(context, shape->flows, shape->flow_count * sizeof *shape->flows);
+    memset(shape, 0, sizeof *shape);
+}
+
+void gcoll_record_fail(gcoll_context *context, uint64_t number, const gcoll_record_shape *shape,
+                       uint32_t round, uint32_t peer) {
     if (!context->record)
         return;
+    gcoll_count_add(&shape->counts->failed, 1);
     _Atomic uint64_t *slot = gcoll_record_slot(context->record, number);
     if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) != number)
         return;
@@ -86,7 +176,24 @@ void gcoll_record_fail(gcoll_context *context, uint64_t number, uint32_t round, 
     const uint64_t what = atomic_load_explicit(&slot[GCOLL_RECORD_WHAT], memory_order_relaxed);
     atomic_store_explicit(&slot[GCOLL_RECORD_WHAT], what | (uint64_t)GCOLL_RECORD_FAILED << 48,
                           memory_order_relaxed);
-    gcoll_record_end(context, number);
+    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], gcoll_ticks(), memory_order_relaxed);
+}
+
+/* Counts the wait that is over, if there was one: the words are those of `wait`. */
+static void count_wait(gcoll_record *record, uint64_t now) {
+    uint64_t words[sizeof record->wait / sizeof record->wait[0]];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        words[i] = atomic_load_explicit(&record->wait[i], memory_order_relaxed);
+    if (words[0] == 0)
+        return;
+    const uint64_t ticks = now - words[WAIT_SINCE];
+    gcoll_count_add(&record->waits, 1);
+    gcoll_count_add(&record->waited_ticks, ticks);
+    for (uint32_t i = 0; i < words[2] && i < GCOLL_RECORD_PEERS; i++) {
+        gcoll_record_peer *peer = &record->peers[(uint32_t)(words[4 + i / 2] >> (i % 2 == 0 ? 0 : 32))];
+        gcoll_count_add(&peer->waits, 1);
+        gcoll_count_add(&peer->waited_ticks, ticks);
+    }
 }
 
 void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait) {
@@ -98,17 +205,18 @@ void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait
                               wait->peer[0] | (uint64_t)wait->peer[1] << 32,
                               wait->peer[2] | (uint64_t)wait->peer[3] << 32};
     _Static_assert(sizeof words == sizeof record->wait, "the words of a wait");
-    const uint64_t version = atomic_load_explicit(&record->waits, memory_order_relaxed);
+    const uint64_t version = atomic_load_explicit(&record->version, memory_order_relaxed);
     bool is_known = version > 0;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         is_known = is_known && (i == WAIT_SINCE ||
                                 atomic_load_explicit(&record->wait[i], memory_order_relaxed) == words[i]);
     if (is_known) /* a wait is looked at often, and `since` is when it began */
         return;
-    atomic_store_explicit(&record->waits, version + 1, memory_order_relaxed); /* odd: being written */
+    count_wait(record, words[WAIT_SINCE]);
+    atomic_store_explicit(&record->version, version + 1, memory_order_relaxed); /* odd: being written */
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         atomic_store_explicit(&record->wait[i], words[i], memory_order_release);
-    atomic_store_explicit(&record->waits, version + 2, memory_order_release);
+    atomic_store_explicit(&record->version, version + 2, memory_order_release);
 }
 
 void gcoll_record_wait_over(gcoll_context *context) {
@@ -128,15 +236,27 @@ bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCO
     return atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) == number;
 }
 
+/* Numbers of operations never decrease in time, and the newest one is not known to a thread outside: it is
+ * the largest number in the ring. */
+uint64_t gcoll_record_newest(gcoll_record *record) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < GCOLL_RECORD_OPERATIONS; i++) {
+        const uint64_t number =
+            atomic_load_explicit(&record->operations[i][GCOLL_RECORD_NUMBER], memory_order_relaxed);
+        most = number > most ? number : most;
+    }
+    return most;
+}
+
 bool gcoll_record_read_wait(gcoll_record *record, gcoll_record_wait *wait) {
     uint64_t words[sizeof record->wait / sizeof record->wait[0]];
     for (int tries = 0; tries < TRIES; tries++) {
-        const uint64_t version = atomic_load_explicit(&record->waits, memory_order_acquire);
+        const uint64_t version = atomic_load_explicit(&record->version, memory_order_acquire);
         if (version == 0)
             return false;
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
             words[i] = atomic_load_explicit(&record->wait[i], memory_order_acquire);
-        if ((version & 1) != 0 || atomic_load_explicit(&record->waits, memory_order_relaxed) != version)
+        if ((version & 1) != 0 || atomic_load_explicit(&record->version, memory_order_relaxed) != version)
             continue;
         *wait = (gcoll_record_wait){.number = words[0],
                                     .round = (uint32_t)words[1],

@@ -10,10 +10,13 @@
 #ifndef GCOLL_RECORD_RECORD_H
 #define GCOLL_RECORD_RECORD_H
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 #include "gcoll/base/ticks.h"
 #include "gcoll/context/context.h"
+#include "gcoll/plan.h"
 
 #define GCOLL_RECORD_OPERATIONS 1024 /* a power of two */
 #define GCOLL_RECORD_NAMES      256  /* algorithms with their options; later ones are "other" */
@@ -44,10 +47,52 @@ enum {
 };
 #define GCOLL_RECORD_FAILED 1 /* how it ended; 0: well, or not yet */
 
-/* What the calls of one plan have in common, as it stands in the words from COUNT to ROUNDS. */
-typedef struct gcoll_record_shape {
+/* Counters: the thread inside writes them, any thread reads them. */
+typedef _Atomic uint64_t gcoll_count;
+static inline void gcoll_count_add(gcoll_count *count, uint64_t more) {
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + more,
+                          memory_order_relaxed);
+}
+static inline void gcoll_count_set(gcoll_count *count, uint64_t now) {
+    atomic_store_explicit(count, now, memory_order_relaxed);
+}
+static inline uint64_t gcoll_count_get(const gcoll_count *count) {
+    return atomic_load_explicit(count, memory_order_relaxed);
+}
+
+/* Of one collective, but for what the shapes that are there have counted. */
+typedef struct gcoll_record_collective {
+    gcoll_count done, failed, bytes, sent_bytes;
+    gcoll_count ticks; /* from the begin to the end of those that are done */
+} gcoll_record_collective;
+
+/* Of what goes to and comes from one peer, but for what shapes have counted: a cache line. */
+typedef struct gcoll_record_peer {
+    gcoll_count sent_messages, sent_bytes, received_messages, received_bytes;
+    gcoll_count waits, waited_ticks;
+    gcoll_count retransmitted; /* these two as the transport said last */
+    const char *_Atomic lane;  /* NULL: not connected */
+} gcoll_record_peer;
+
+/* What a run of a plan exchanges with one peer. */
+typedef struct gcoll_record_flow {
+    uint32_t peer, sent_messages, received_messages;
+    uint64_t sent_bytes, received_bytes;
+} gcoll_record_flow;
+
+/* What the calls of one plan have in common, as it stands in the words from COUNT to ROUNDS; and how many of
+ * them there were, from which follows what each peer was sent: so a call costs two additions, whatever its
+ * algorithm does. */
+typedef struct gcoll_record_shape gcoll_record_shape;
+struct gcoll_record_shape {
     uint64_t words[GCOLL_RECORD_ROUNDS - GCOLL_RECORD_COUNT + 1];
-} gcoll_record_shape;
+    gcoll_count done, ticks;
+    uint64_t bytes;                  /* of the whole problem */
+    gcoll_record_collective *counts; /* of its collective */
+    gcoll_record_flow *flows;
+    uint32_t flow_count;
+    gcoll_record_shape *next, **link; /* in record->shapes; link NULL: it is not there */
+};
 
 /* What the thread inside the context waits for. Written when it has found nothing to do. */
 typedef struct gcoll_record_wait {
@@ -60,12 +105,21 @@ typedef struct gcoll_record_wait {
 
 struct gcoll_record {
     _Atomic uint64_t operations[GCOLL_RECORD_OPERATIONS][GCOLL_RECORD_WORDS];
-    _Atomic uint64_t waits; /* version counter of `wait` (a seqlock): odd while `wait` is being written */
+    _Atomic uint64_t version; /* version counter of `wait` (a seqlock): odd while `wait` is being written */
     _Atomic uint64_t wait[4 + GCOLL_RECORD_PEERS / 2];
     _Atomic uint32_t name_count;
     char names[GCOLL_RECORD_NAMES][64];
     gcoll_tick_mark began;
     int64_t began_unix_ns;
+    pthread_mutex_t lock; /* of the list of shapes */
+    gcoll_record_shape *shapes;
+    gcoll_record_collective collectives[GCOLL_COLLECTIVE_COUNT];
+    gcoll_record_peer *peers; /* by rank */
+    gcoll_count waits, waited_ticks, sleeps, asleep_ns, registrations;
+    gcoll_count refreshed;    /* ticks when the transport was last asked; 0: never */
+    atomic_bool is_asked;     /* somebody wants what the transport says: the next thread inside asks it */
+    atomic_bool is_broken;    /* the context is */
+    _Atomic uint32_t culprit; /* then; GCOLL_NO_RANK: none */
     atomic_bool
         has_cause; /* the file of the broken context is written, and is not to be replaced by another */
     gcoll_context *context; /* signal.c: its context, */
@@ -77,15 +131,18 @@ gcoll_status gcoll_record_create(gcoll_context *context);
 void gcoll_record_free(gcoll_context *context);
 
 /* What a shape is made of. */
-typedef struct gcoll_record_plan {
-    uint32_t collective, type, op, form, root, element_bytes, rounds;
-    uint64_t count, sent;
+typedef struct gcoll_record_call {
+    uint32_t collective, type, op, form, root, element_bytes;
+    uint64_t count;
     double seconds; /* the model's prediction; negative: none */
     const char *algorithm;
-} gcoll_record_plan;
+    const gcoll_plan *plan;
+} gcoll_record_call;
 
-/* Once a plan. */
-void gcoll_record_describe(gcoll_context *context, const gcoll_record_plan *plan, gcoll_record_shape *shape);
+/* Once a plan; until gcoll_record_forget, which may be called for a shape of zeros, too. NO_MEMORY. */
+gcoll_status gcoll_record_describe(gcoll_context *context, const gcoll_record_call *call,
+                                   gcoll_record_shape *shape);
+void gcoll_record_forget(gcoll_context *context, gcoll_record_shape *shape);
 
 static inline _Atomic uint64_t *gcoll_record_slot(gcoll_record *record, uint64_t number) {
     return record->operations[number & (GCOLL_RECORD_OPERATIONS - 1)];
@@ -96,10 +153,15 @@ static inline uint64_t gcoll_record_time(const gcoll_context *context) {
     return context->record ? gcoll_ticks() : 0;
 }
 
+static inline void gcoll_record_count(gcoll_record_shape *shape, uint64_t ticks) {
+    gcoll_count_add(&shape->done, 1);
+    gcoll_count_add(&shape->ticks, ticks);
+}
+
 /* An operation has begun. entered: 0 stands for `begun`. is_done: it is over already. Called when its first
  * messages are on their way, as writing costs as much as reading the counter. */
 static inline void gcoll_record_begin(gcoll_context *context, uint64_t number, uint64_t entered,
-                                      uint64_t begun, const gcoll_record_shape *shape, bool is_done) {
+                                      uint64_t begun, gcoll_record_shape *shape, bool is_done) {
     gcoll_record *record = context->record;
     if (!record)
         return;
@@ -107,32 +169,94 @@ static inline void gcoll_record_begin(gcoll_context *context, uint64_t number, u
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], 0, memory_order_relaxed);
     atomic_store_explicit(&slot[GCOLL_RECORD_ENTERED], entered ? entered : begun, memory_order_release);
     atomic_store_explicit(&slot[GCOLL_RECORD_BEGUN], begun, memory_order_release);
-    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], is_done ? gcoll_ticks() : 0, memory_order_release);
+    const uint64_t done = is_done ? gcoll_ticks() : 0;
+    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], done, memory_order_release);
+    if (is_done)
+        gcoll_record_count(shape, done - begun);
 #pragma GCC unroll 6
     for (int i = 0; i <= GCOLL_RECORD_ROUNDS - GCOLL_RECORD_COUNT; i++)
         atomic_store_explicit(&slot[GCOLL_RECORD_COUNT + i], shape->words[i], memory_order_release);
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], number, memory_order_release);
 }
 
-/* It has ended well. */
-static inline void gcoll_record_end(gcoll_context *context, uint64_t number) {
+/* It has ended well. Before gcoll_record_begin, this does nothing: that is told. */
+static inline void gcoll_record_end(gcoll_context *context, uint64_t number, gcoll_record_shape *shape) {
     gcoll_record *record = context->record;
     if (!record)
         return;
     _Atomic uint64_t *slot = gcoll_record_slot(record, number);
-    if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) == number)
-        atomic_store_explicit(&slot[GCOLL_RECORD_DONE], gcoll_ticks(), memory_order_relaxed);
+    if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) != number)
+        return;
+    const uint64_t done = gcoll_ticks();
+    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], done, memory_order_relaxed);
+    gcoll_record_count(shape, done - atomic_load_explicit(&slot[GCOLL_RECORD_BEGUN], memory_order_relaxed));
+}
+
+/* A message that belongs to no plan has gone to a peer, or has come from it. */
+static inline void gcoll_record_sent(gcoll_context *context, uint32_t peer, uint64_t bytes) {
+    if (!context->record)
+        return;
+    gcoll_record_peer *counts = &context->record->peers[peer];
+    gcoll_count_add(&counts->sent_messages, 1);
+    gcoll_count_add(&counts->sent_bytes, bytes);
+}
+
+static inline void gcoll_record_received(gcoll_context *context, uint32_t peer, uint64_t bytes) {
+    if (!context->record)
+        return;
+    gcoll_record_peer *counts = &context->record->peers[peer];
+    gcoll_count_add(&counts->received_messages, 1);
+    gcoll_count_add(&counts->received_bytes, bytes);
 }
 
 /* It ends by an error. round and peer are those of a step that was in flight; GCOLL_NO_RANK: none was. */
-void gcoll_record_fail(gcoll_context *context, uint64_t number, uint32_t round, uint32_t peer);
+void gcoll_record_fail(gcoll_context *context, uint64_t number, const gcoll_record_shape *shape,
+                       uint32_t round, uint32_t peer);
 void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait);
 /* It waits for nothing any more. */
 void gcoll_record_wait_over(gcoll_context *context);
 /* Copies operation `number`, if it is there, whole. From any thread. */
 bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCOLL_RECORD_WORDS]);
+/* The number of the newest operation that is there; 0: none is. From any thread. */
+uint64_t gcoll_record_newest(gcoll_record *record);
 /* False: nothing was ever waited for, or it changes all the time. */
 bool gcoll_record_read_wait(gcoll_record *record, gcoll_record_wait *wait);
+
+/* ---- What was counted (counts.c, metrics.c) ------------------------------------------------------ */
+
+/* Asks the transport for what it has counted. Inside. */
+void gcoll_record_refresh(gcoll_context *context);
+/* The same, if somebody has asked for it. */
+static inline void gcoll_record_heed(gcoll_context *context) {
+    if (context->record && atomic_load_explicit(&context->record->is_asked, memory_order_relaxed))
+        gcoll_record_refresh(context);
+}
+/* From any thread: has gcoll_record_refresh called by the next thread inside. */
+void gcoll_record_ask(gcoll_context *context);
+
+typedef struct gcoll_record_totals {
+    struct gcoll_record_collective_total {
+        uint64_t done, failed, bytes, sent_bytes, ticks;
+    } collectives[GCOLL_COLLECTIVE_COUNT];
+    uint64_t waits, waited_ticks; /* with the wait that goes on */
+    struct gcoll_record_peer_total {
+        uint64_t sent_messages, sent_bytes, received_messages, received_bytes, waits, waited_ticks;
+        uint64_t retransmitted;
+        const char *lane;
+    } peers[]; /* by rank */
+} gcoll_record_totals;
+/* All that was counted so far, to be freed by free(). From any thread. NULL: out of memory, and the last
+ * error says so. */
+gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context);
+/* The duration of so many ticks. */
+uint64_t gcoll_record_duration_ns(const gcoll_record *record, uint64_t ticks);
+
+/* ---- Files (file.c) ------------------------------------------------------------------------------ */
+
+typedef void (*gcoll_record_write_fn)(FILE *file, const void *arg);
+/* Writes a new file beside `path`, and renames it: who reads it finds a whole file, whoever else writes one.
+ * INVALID, IO. */
+gcoll_status gcoll_record_write_file(const char *path, gcoll_record_write_fn write, const void *arg);
 
 /* ---- Dumps (dump.c) --------------------------------------------------------------------------- */
 

@@ -15,10 +15,6 @@
 #include "gcoll/base/block.h"
 #include "gcoll/run/engine.h"
 
-static bool is_message(const gcoll_step *step) {
-    return step->kind <= GCOLL_STEP_RECV_REDUCE;
-}
-
 static bool is_receive(const gcoll_step *step) {
     return step->kind == GCOLL_STEP_RECV || step->kind == GCOLL_STEP_RECV_REDUCE;
 }
@@ -268,7 +264,7 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         bound->run = run;
         bound->step = step;
         run->waiting[i] = step->dependencies;
-        if (!is_message(step))
+        if (!gcoll_step_is_message(step))
             continue;
         gcoll_message *message = &run->messages[used++];
         bound->message = message;
@@ -328,7 +324,7 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     run->alignment = gcoll_element_alignment(entry->call.element_bytes);
     uint32_t messages = 0;
     for (uint32_t i = 0; i < plan->step_count; i++)
-        messages += is_message(&plan->steps[i]);
+        messages += gcoll_step_is_message(&plan->steps[i]);
     gcoll_status status = GCOLL_ERR_NO_MEMORY;
     run->memory_bytes = lay_out(run, NULL, messages);
     run->memory = gcoll_allocate(context, run->memory_bytes);
@@ -455,7 +451,7 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
         if (run->is_doubtful && !settle_doubt(run))
             run->unfinished = 1; /* it must not count as finished */
         else
-            gcoll_record_end(run->context, run->sequence);
+            gcoll_record_end(run->context, run->sequence, &run->entry->record);
     }
     const uint32_t *successor = plan->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successors; i++)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "gcoll/base/hash.h"
+#include "gcoll/record/record.h"
 #include "gcoll/run/request.h"
 
 #define FIRST_TAGS 16
@@ -217,6 +218,11 @@ void gcoll_pairs_free(gcoll_context *context) {
 /* ---- Requests ----------------------------------------------------------------------------- */
 
 static void on_done(gcoll_message *message) {
+    const gcoll_request *request = message->owner;
+    if (request->receives_from)
+        gcoll_record_received(request->context, request->peer, message->bytes);
+    else
+        gcoll_record_sent(request->context, request->peer, message->bytes);
     gcoll_request_set_done(message->owner);
 }
 

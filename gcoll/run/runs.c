@@ -86,8 +86,10 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
     *tail = run;
     gcoll_live_due(context, &gcoll_run_activity);
     if (context->endpoint) {
-        if (run->sequence % KEEP_LOOKS == 0)
+        if (run->sequence % KEEP_LOOKS == 0) {
             gcoll_rendezvous_keep_if_due(context);
+            gcoll_record_heed(context);
+        }
         gcoll_watch_publish(context, run->sequence);
         gcoll_opening_begin(context, run->sequence, run->entry);
     }
@@ -107,7 +109,8 @@ static const gcoll_step *find_blocked_step(const gcoll_run *run, uint32_t peer);
 static void note_fall(const gcoll_run *run) {
     gcoll_runs *runs = run->context->runs;
     const gcoll_step *step = find_blocked_step(run, run->context->health.cause.culprit);
-    gcoll_record_fail(run->context, run->sequence, step ? step->round : 0, step ? step->peer : GCOLL_NO_RANK);
+    gcoll_record_fail(run->context, run->sequence, &run->entry->record, step ? step->round : 0,
+                      step ? step->peer : GCOLL_NO_RANK);
     if (runs->fallen == 0 || run->sequence < runs->fallen)
         runs->fallen = run->sequence;
 }

@@ -35,5 +35,5 @@ limit 1 inproc 4 440
 limit 2 inproc 4 6650
 limit 2 tcp 4 6200
 limit 2 shm 4 6600
-limit 4 tcp 4 23900
+limit 4 tcp 4 24000
 exit $failed

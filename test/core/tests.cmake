@@ -21,6 +21,7 @@ if(TARGET PkgConfig::json_c) # reads the files, beside gcoll's own tool
     target_link_libraries(record_test PRIVATE PkgConfig::json_c)
   endif()
 endif()
+gcoll_test(stats_test THREADS * LAYERS ${core_layers} SOURCES stats_test.cc harness.cc COST 3)
 gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc TIMED COST 6)
 gcoll_test(encryption_test LAYERS ${core_layers} SOURCES encryption_test.cc harness.cc TIMED COST 10)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)

@@ -211,6 +211,10 @@ void gcoll_ib_get_counters(gcoll_endpoint *endpoint, gcoll_ib_counters *counters
         *counters = gcoll_ib_of(port)->counters;
 }
 
+static uint64_t ib_registrations(const gcoll_lane_port *port) {
+    return ((const gcoll_ib *)(const void *)port)->counters.registrations;
+}
+
 const gcoll_lane gcoll_lane_ibverbs = {
     .name = "ibverbs",
     .number = GCOLL_LANE_IBVERBS,
@@ -232,6 +236,7 @@ const gcoll_lane gcoll_lane_ibverbs = {
     .end = gcoll_ib_end,
     .look = ib_look,
     .may_take_back = ib_may_take_back,
+    .registrations = ib_registrations,
     .attach = ib_attach,
     .detach = ib_detach,
     .device_memory = ib_device_memory,

@@ -272,15 +272,24 @@ static uint64_t taken(const gcoll_session *session) {
     return gcoll_session_taken(session, session->output.data_end, session->alive.taken);
 }
 
+static bool ask_kernel(const gcoll_socket *socket, struct tcp_info *info) {
+    socklen_t bytes = sizeof *info;
+    memset(info, 0, sizeof *info);
+    return getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, info, &bytes) == 0;
+}
+
+uint64_t gcoll_socket_retransmitted(const gcoll_socket *socket) {
+    struct tcp_info info;
+    return ask_kernel(socket, &info) ? info.tcpi_total_retrans : 0;
+}
+
 /* Reads the kernel's count of unanswered packets: retransmissions of data, or window probes if the peer's
  * window is closed. Any segment from the peer's host resets the count. */
 uint32_t gcoll_socket_repeats(const gcoll_socket *socket, int64_t *mute_ms) {
     struct tcp_info info;
-    socklen_t bytes = sizeof info;
     uint32_t repeats = 0;
     *mute_ms = 0;
-    memset(&info, 0, sizeof info);
-    if (getsockopt(socket->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+    if (!ask_kernel(socket, &info))
         return 0;
     if (info.tcpi_unacked > 0 && info.tcpi_retransmits >= REPEATS_LEAST)
         repeats = info.tcpi_retransmits;

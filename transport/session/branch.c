@@ -712,6 +712,17 @@ static void branch_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, 
         gcoll_net_explain(trunk_of(endpoint), branch->members[peer], text, bytes);
 }
 
+/* Those of all endpoints that share the connections: one thread waits for all. */
+static void branch_count(gcoll_endpoint *endpoint, gcoll_endpoint_counts *counts) {
+    gcoll_net_count(trunk_of(endpoint), counts);
+}
+
+static void branch_count_peer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_peer_counts *counts) {
+    const gcoll_branch *branch = branch_of(endpoint);
+    gcoll_net_count_peer(trunk_of(endpoint), branch->members[peer], counts);
+    counts->lane = counts->lane ? "tcp" : NULL; /* whatever lane the trunk's own messages take */
+}
+
 /* ---- Leaving ---------------------------------------------------------------------------------------- */
 
 static gcoll_session *member_session(const gcoll_branch *branch, uint32_t rank) {
@@ -896,7 +907,8 @@ void gcoll_net_live_on(gcoll_net *net, int64_t limit_ms) {
     .set_concern = branch_set_concern, .set_spin = branch_set_spin, .abort = branch_abort,                   \
     .close = branch_close, .moves = branch_moves, .look = branch_look, .set_news = branch_set_news,          \
     .set_doubt = branch_set_doubt, .look_soon = branch_look_soon, .take_back = branch_take_back,             \
-    .abandon = branch_abandon, .explain = branch_explain
+    .abandon = branch_abandon, .explain = branch_explain, .count = branch_count,                             \
+    .count_peer = branch_count_peer
 
 static const gcoll_transport twig = {.name = "tcp", .open = twig_open, OPERATIONS, .shared = &twig};
 const gcoll_transport gcoll_transport_branch = {

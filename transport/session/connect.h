@@ -107,6 +107,8 @@ bool gcoll_socket_unacknowledged(const gcoll_socket *socket, uint64_t *bytes);
 /* How often the kernel has sent again what the other host does not acknowledge, and for how long that has
  * acknowledged nothing; 0 as long as one or two losses explain it. */
 uint32_t gcoll_socket_repeats(const gcoll_socket *socket, int64_t *mute_ms);
+/* Segments that were sent again on this connection. */
+uint64_t gcoll_socket_retransmitted(const gcoll_socket *socket);
 
 /* What is known of a peer after the handshake. */
 typedef struct gcoll_session_peer {

@@ -13,6 +13,7 @@
 
 #include "gcoll/base/text.h"
 #include "transport/session/branch.h"
+#include "transport/session/connect.h"
 
 #define WHY_BYTES 512
 /* A rank that has refused the last lane has so long to say what it lacks. */
@@ -661,6 +662,29 @@ const gcoll_address *gcoll_net_own_address(const gcoll_net *net) {
 }
 
 /* ---- What is told of it ---------------------------------------------------------------------------- */
+
+void gcoll_net_count(gcoll_endpoint *endpoint, gcoll_endpoint_counts *counts) {
+    const gcoll_net *net = gcoll_net_of(endpoint);
+    *counts = (gcoll_endpoint_counts){.sleeps = net->sleeps, .asleep_ns = net->asleep_ns};
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (net->lanes[i].lane->registrations)
+            counts->registrations += net->lanes[i].lane->registrations(net->lanes[i].port);
+}
+
+void gcoll_net_count_peer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_peer_counts *counts) {
+    const gcoll_session *session = gcoll_net_session(gcoll_net_of(endpoint), peer);
+    memset(counts, 0, sizeof *counts);
+    if (!session)
+        return;
+    if (session->socket)
+        counts->retransmitted = gcoll_socket_retransmitted(session->socket);
+    if (!session->lane.stands)
+        return;
+    const gcoll_lane *lane = session->lane.taken->lane;
+    counts->lane = lane->name;
+    if (lane->retransmitted)
+        counts->retransmitted += lane->retransmitted(session);
+}
 
 void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes) {
     const gcoll_net *net = gcoll_net_of(endpoint);

@@ -309,7 +309,8 @@ static gcoll_status shm_open_alone(const gcoll_endpoint_options *options, const 
     .set_position = gcoll_net_set_position, .set_concern = gcoll_net_set_concern, .set_spin = net_set_spin,  \
     .abort = gcoll_net_abort, .close = gcoll_net_close, .moves = gcoll_net_moves, .look = gcoll_net_look,    \
     .set_news = gcoll_net_set_news, .set_doubt = gcoll_net_set_doubt, .take_back = gcoll_net_take_back,      \
-    .look_soon = gcoll_net_look_soon, .abandon = gcoll_net_abandon, .explain = gcoll_net_explain
+    .look_soon = gcoll_net_look_soon, .abandon = gcoll_net_abandon, .explain = gcoll_net_explain,            \
+    .count = gcoll_net_count, .count_peer = gcoll_net_count_peer
 
 const gcoll_transport gcoll_transport_tcp = {
     .name = "tcp", .open = tcp_open, NET_OPERATIONS, .shared = &gcoll_transport_branch};

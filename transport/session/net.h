@@ -131,6 +131,7 @@ struct gcoll_net {
      * write their own flag before they read the other's. */
     bool woken;
     bool asleep;          /* in the kernel, or about to be */
+    uint64_t sleeps, asleep_ns;
     bool curious;         /* a message without a receive counts as reported, until progress returns */
     bool leaving;         /* abort or close has begun: messages are dropped, nothing is reported */
     bool discards;        /* leaving or is_gone: data of its own messages are thrown away */
@@ -191,6 +192,8 @@ void gcoll_net_list_offers(const gcoll_net *net, uint8_t lanes[GCOLL_LANES_MAX])
 /* Ends doubts whose time is over, and waits for the rest of what departing peers have sent. */
 void gcoll_net_settle_doubts(gcoll_net *net);
 void gcoll_net_explain(gcoll_endpoint *endpoint, uint32_t peer, char *text, size_t bytes);
+void gcoll_net_count(gcoll_endpoint *endpoint, gcoll_endpoint_counts *counts);
+void gcoll_net_count_peer(gcoll_endpoint *endpoint, uint32_t peer, gcoll_peer_counts *counts);
 
 /* memory.c: of lanes that can reach the memory of peers */
 gcoll_status gcoll_net_attach(gcoll_endpoint *endpoint, void *data, uint64_t bytes, bool is_written,

@@ -290,9 +290,12 @@ static void sleep_once(gcoll_net *net, int64_t wait_us) {
         wait_us = BEGUN_SLEEP_US;
     if (net->doubt_count > 0 && wait_us > DOUBT_SLEEP_US)
         wait_us = DOUBT_SLEEP_US;
+    const int64_t begun = gcoll_now_ns();
     __atomic_store_n(&net->asleep, true, __ATOMIC_SEQ_CST);
     gcoll_net_block(net, __atomic_load_n(&net->woken, __ATOMIC_SEQ_CST) ? 0 : wait_us);
     __atomic_store_n(&net->asleep, false, __ATOMIC_RELAXED);
+    net->sleeps++;
+    net->asleep_ns += (uint64_t)(gcoll_now_ns() - begun);
     if (net->doubt_count > 0)
         gcoll_net_settle_doubts(net);
 }

@@ -679,6 +679,14 @@ static void describe(const gcoll_session *session, gcoll_text *text) {
     gcoll_text_add(text, "tcp over %u connections", ((const gcoll_stripes *)session->lane.state)->count);
 }
 
+static uint64_t retransmitted(const gcoll_session *session) {
+    const gcoll_stripes *all = session->lane.state;
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < all->count; i++)
+        sum += all->each[i].socket ? gcoll_socket_retransmitted(all->each[i].socket) : 0;
+    return sum;
+}
+
 const gcoll_lane gcoll_lane_stripes = {
     .name = "tcp:connections",
     .number = GCOLL_LANE_STRIPES,
@@ -701,4 +709,5 @@ const gcoll_lane gcoll_lane_stripes = {
     .is_coming = is_coming,
     .finish = finish,
     .describe = describe,
+    .retransmitted = retransmitted,
 };

@@ -1,0 +1,227 @@
+/* gcoll/record/counts.c - what a context has done so far, as numbers (gcoll/stats.h). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/record/record.h"
+#include "gcoll/stats.h"
+
+/* ---- What the transport counts ------------------------------------------------------------------ */
+
+void gcoll_record_refresh(gcoll_context *context) {
+    gcoll_record *record = context->record;
+    const gcoll_transport *transport = context->transport;
+    gcoll_endpoint_counts counts = {0};
+    atomic_store_explicit(&record->is_asked, false, memory_order_relaxed);
+    if (context->endpoint && transport->count) {
+        transport->count(context->endpoint, &counts);
+        gcoll_count_set(&record->sleeps, counts.sleeps);
+        gcoll_count_set(&record->asleep_ns, counts.asleep_ns);
+        gcoll_count_set(&record->registrations, counts.registrations);
+    }
+    for (uint32_t rank = 0; context->endpoint && rank < context->size; rank++) {
+        gcoll_peer_counts peer = {.lane = transport->name};
+        if (rank == context->rank)
+            continue;
+        if (transport->count_peer)
+            transport->count_peer(context->endpoint, rank, &peer);
+        if (!peer.lane && !atomic_load_explicit(&record->peers[rank].lane, memory_order_relaxed))
+            continue; /* leaves alone the memory of ranks that this one never meets */
+        gcoll_count_set(&record->peers[rank].retransmitted, peer.retransmitted);
+        atomic_store_explicit(&record->peers[rank].lane, peer.lane, memory_order_relaxed);
+    }
+    gcoll_count_set(&record->refreshed, gcoll_ticks());
+}
+
+void gcoll_record_ask(gcoll_context *context) {
+    atomic_store_explicit(&context->record->is_asked, true, memory_order_relaxed);
+}
+
+/* ---- Totals ------------------------------------------------------------------------------------- */
+
+/* The wait that goes on. */
+static void add_wait(gcoll_record *record, gcoll_record_totals *to) {
+    gcoll_record_wait wait;
+    if (!gcoll_record_read_wait(record, &wait) || wait.number == 0)
+        return;
+    const int64_t since = (int64_t)(gcoll_ticks() - wait.since);
+    const uint64_t ticks = since > 0 ? (uint64_t)since : 0;
+    to->waits++;
+    to->waited_ticks += ticks;
+    for (uint32_t i = 0; i < wait.peers && i < GCOLL_RECORD_PEERS; i++) {
+        to->peers[wait.peer[i]].waits++;
+        to->peers[wait.peer[i]].waited_ticks += ticks;
+    }
+}
+
+static void add_shape(const gcoll_record *record, const gcoll_record_shape *shape, gcoll_record_totals *to) {
+    const uint64_t done = gcoll_count_get(&shape->done);
+    struct gcoll_record_collective_total *collective = &to->collectives[shape->counts - record->collectives];
+    collective->done += done;
+    collective->bytes += done * shape->bytes;
+    collective->sent_bytes += done * shape->words[GCOLL_RECORD_SENT - GCOLL_RECORD_COUNT];
+    collective->ticks += gcoll_count_get(&shape->ticks);
+    for (uint32_t i = 0; i < shape->flow_count; i++) {
+        const gcoll_record_flow *flow = &shape->flows[i];
+        struct gcoll_record_peer_total *peer = &to->peers[flow->peer];
+        peer->sent_messages += done * flow->sent_messages;
+        peer->sent_bytes += done * flow->sent_bytes;
+        peer->received_messages += done * flow->received_messages;
+        peer->received_bytes += done * flow->received_bytes;
+    }
+}
+
+gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context) {
+    gcoll_record *record = context->record;
+    gcoll_record_totals *to = calloc(1, sizeof *to + context->size * sizeof to->peers[0]);
+    if (!to) {
+        gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for the statistics of %u ranks", context->size);
+        return NULL;
+    }
+    pthread_mutex_lock(&record->lock); /* a shape that is forgotten counts once */
+    for (const gcoll_record_shape *shape = record->shapes; shape; shape = shape->next)
+        add_shape(record, shape, to);
+    for (int i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {
+        const gcoll_record_collective *kept = &record->collectives[i];
+        to->collectives[i].done += gcoll_count_get(&kept->done);
+        to->collectives[i].failed = gcoll_count_get(&kept->failed);
+        to->collectives[i].bytes += gcoll_count_get(&kept->bytes);
+        to->collectives[i].sent_bytes += gcoll_count_get(&kept->sent_bytes);
+        to->collectives[i].ticks += gcoll_count_get(&kept->ticks);
+    }
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        const gcoll_record_peer *kept = &record->peers[rank];
+        struct gcoll_record_peer_total *peer = &to->peers[rank];
+        peer->sent_messages += gcoll_count_get(&kept->sent_messages);
+        peer->sent_bytes += gcoll_count_get(&kept->sent_bytes);
+        peer->received_messages += gcoll_count_get(&kept->received_messages);
+        peer->received_bytes += gcoll_count_get(&kept->received_bytes);
+        peer->waits = gcoll_count_get(&kept->waits);
+        peer->waited_ticks = gcoll_count_get(&kept->waited_ticks);
+        peer->retransmitted = gcoll_count_get(&kept->retransmitted);
+        peer->lane = atomic_load_explicit(&kept->lane, memory_order_relaxed);
+    }
+    to->waits = gcoll_count_get(&record->waits);
+    to->waited_ticks = gcoll_count_get(&record->waited_ticks);
+    pthread_mutex_unlock(&record->lock);
+    add_wait(record, to);
+    return to;
+}
+
+uint64_t gcoll_record_duration_ns(const gcoll_record *record, uint64_t ticks) {
+    const gcoll_tick_mark now = gcoll_tick_mark_now();
+    const int64_t ns = now.ns - gcoll_tick_ns(&record->began, &now, now.ticks - ticks);
+    return ns > 0 ? (uint64_t)ns : 0;
+}
+
+/* ---- The calls ---------------------------------------------------------------------------------- */
+
+static gcoll_status check(gcoll_context *context, const void *stats) {
+    if (!context || !stats)
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL", context ? "stats" : "context");
+    if (gcoll_is_forked(context))
+        return gcoll_refuse_call(context);
+    if (!context->record)
+        return gcoll_error(GCOLL_ERR_STATE, "the recorder, which counts, is off (GCOLL_RECORD)");
+    return GCOLL_OK;
+}
+
+/* Copies as much as the caller's struct, which may be of an earlier version, has room for. */
+static gcoll_status give(void *to, const void *from, size_t bytes) {
+    size_t room;
+    memcpy(&room, to, sizeof room);
+    if (room <= sizeof room || room > 4096)
+        return gcoll_error(GCOLL_ERR_INVALID, "stats->struct_size: is %zu; set it to sizeof *stats", room);
+    memcpy((char *)to + sizeof room, (const char *)from + sizeof room,
+           (room < bytes ? room : bytes) - sizeof room);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_refresh_stats(gcoll_context *context) {
+    gcoll_status status = check(context, context); /* there is no struct */
+    if (status == GCOLL_OK)
+        status = gcoll_enter(context);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_record_refresh(context);
+    gcoll_leave(context);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_context_stats(gcoll_context *context, gcoll_stats *stats) {
+    gcoll_status status = check(context, stats);
+    if (status != GCOLL_OK)
+        return status;
+    const gcoll_record *record = context->record;
+    gcoll_stats now = {.age_ns = -1};
+    gcoll_record_ask(context);
+    gcoll_record_totals *totals = gcoll_record_add_up(context);
+    if (!totals)
+        return GCOLL_ERR_NO_MEMORY;
+    for (int i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {
+        now.done += totals->collectives[i].done;
+        now.failed += totals->collectives[i].failed;
+    }
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        now.sent_messages += totals->peers[rank].sent_messages;
+        now.sent_bytes += totals->peers[rank].sent_bytes;
+        now.received_messages += totals->peers[rank].received_messages;
+        now.received_bytes += totals->peers[rank].received_bytes;
+        now.retransmitted += totals->peers[rank].retransmitted;
+    }
+    now.waits = totals->waits;
+    now.waited_ns = gcoll_record_duration_ns(record, totals->waited_ticks);
+    free(totals);
+    now.begun = gcoll_record_newest(context->record);
+    now.sleeps = gcoll_count_get(&record->sleeps);
+    now.asleep_ns = gcoll_count_get(&record->asleep_ns);
+    now.registrations = gcoll_count_get(&record->registrations);
+    const uint64_t refreshed = gcoll_count_get(&record->refreshed);
+    if (refreshed != 0)
+        now.age_ns = (int64_t)gcoll_record_duration_ns(record, gcoll_ticks() - refreshed);
+    return give(stats, &now, sizeof now);
+}
+
+gcoll_status gcoll_context_collective_stats(gcoll_context *context, gcoll_collective collective,
+                                            gcoll_collective_stats *stats) {
+    gcoll_status status = check(context, stats);
+    if (status != GCOLL_OK)
+        return status;
+    if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT)
+        return gcoll_error(GCOLL_ERR_INVALID, "collective: is %d; allowed are 0 to %d", (int)collective,
+                           GCOLL_COLLECTIVE_COUNT - 1);
+    gcoll_record_totals *totals = gcoll_record_add_up(context);
+    if (!totals)
+        return GCOLL_ERR_NO_MEMORY;
+    const struct gcoll_record_collective_total *of = &totals->collectives[collective];
+    const gcoll_collective_stats now = {.done = of->done,
+                                        .failed = of->failed,
+                                        .bytes = of->bytes,
+                                        .sent_bytes = of->sent_bytes,
+                                        .busy_ns = gcoll_record_duration_ns(context->record, of->ticks)};
+    free(totals);
+    return give(stats, &now, sizeof now);
+}
+
+gcoll_status gcoll_context_peer_stats(gcoll_context *context, uint32_t peer, gcoll_peer_stats *stats) {
+    gcoll_status status = check(context, stats);
+    if (status != GCOLL_OK)
+        return status;
+    if (peer >= context->size || peer == context->rank)
+        return gcoll_error(GCOLL_ERR_INVALID, "peer: is %u; allowed are 0 to %u without this rank, %u", peer,
+                           context->size - 1, context->rank);
+    gcoll_record_ask(context);
+    gcoll_record_totals *totals = gcoll_record_add_up(context);
+    if (!totals)
+        return GCOLL_ERR_NO_MEMORY;
+    const struct gcoll_record_peer_total *of = &totals->peers[peer];
+    const gcoll_peer_stats now = {.sent_messages = of->sent_messages,
+                                  .sent_bytes = of->sent_bytes,
+                                  .received_messages = of->received_messages,
+                                  .received_bytes = of->received_bytes,
+                                  .waits = of->waits,
+                                  .waited_ns = gcoll_record_duration_ns(context->record, of->waited_ticks),
+                                  .retransmitted = of->retransmitted,
+                                  .lane = of->lane};
+    free(totals);
+    return give(stats, &now, sizeof now);
+}
