@@ -160,17 +160,13 @@ static void write_cause(FILE *file, const gcoll_context *context) {
     fputs("},\n", file);
 }
 
-static void write_all(FILE *file, const gcoll_context *context, bool is_inside) {
-    gcoll_record *record = context->record;
-    const clock_line line = {&record->began, gcoll_tick_mark_now()};
-    struct timespec now;
+/* Who it is. */
+static void write_head(FILE *file, const gcoll_context *context) {
     char host[256] = "";
     uint8_t group[16];
     gethostname(host, sizeof host - 1);
     gcoll_text_clean(host);
-    clock_gettime(CLOCK_REALTIME, &now);
     memcpy(group, context->settings.endpoint.group, sizeof group);
-    fputs("{\n  \"gcoll_dump\": 1,\n", file);
     write_text(file, "version", gcoll_version());
     write_text(file, "job", context->settings.job);
     fputs("  \"group\": \"", file);
@@ -181,6 +177,15 @@ static void write_all(FILE *file, const gcoll_context *context, bool is_inside) 
             context->size, context->guard.process);
     write_text(file, "host", host);
     write_text(file, "transport", context->transport->name);
+}
+
+static void write_all(FILE *file, const gcoll_context *context, bool is_inside) {
+    gcoll_record *record = context->record;
+    const clock_line line = {&record->began, gcoll_tick_mark_now()};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    fputs("{\n  \"gcoll_dump\": 1,\n", file);
+    write_head(file, context);
     fprintf(file,
             "  \"clock\": {\"began_unix_ns\": %" PRId64 ", \"dumped_unix_ns\": %" PRId64
             ", \"dumped_ns\": %" PRId64 "},\n",
@@ -193,6 +198,43 @@ static void write_all(FILE *file, const gcoll_context *context, bool is_inside) 
     write_wait(file, record, &line);
     write_operations(file, record, &line);
     fputs("}\n", file);
+}
+
+void gcoll_record_write_view(FILE *file, gcoll_context *context) {
+    gcoll_record *record = context->record;
+    const clock_line line = {&record->began, gcoll_tick_mark_now()};
+    uint64_t words[GCOLL_RECORD_WORDS], busy = 0, done = 0, failed = 0, sent = 0, received = 0, again = 0;
+    fputs("{\n", file);
+    write_head(file, context);
+    fprintf(file, "  \"now_ns\": %" PRId64 ",\n", line.to.ns - line.from->ns);
+    if (atomic_load(&record->is_broken))
+        fprintf(file, "  \"broken\": true,\n  \"culprit\": %" PRId64 ",\n",
+                record->culprit == GCOLL_NO_RANK ? -1 : (int64_t)record->culprit);
+    write_wait(file, record, &line);
+    if (gcoll_record_read(record, gcoll_record_newest(record), words)) {
+        fputs("  \"operation\": ", file);
+        write_operation(file, record, &line, words);
+        fputs(",\n", file);
+    }
+    gcoll_record_ask(context);
+    gcoll_record_totals *totals = gcoll_record_add_up(context);
+    for (int i = 0; totals && i < GCOLL_COLLECTIVE_COUNT; i++) {
+        done += totals->collectives[i].done;
+        failed += totals->collectives[i].failed;
+        busy += totals->collectives[i].ticks;
+    }
+    for (uint32_t rank = 0; totals && rank < context->size; rank++) {
+        sent += totals->peers[rank].sent_bytes;
+        received += totals->peers[rank].received_bytes;
+        again += totals->peers[rank].retransmitted;
+    }
+    free(totals);
+    fprintf(file,
+            "  \"begun\": %" PRIu64 ", \"done\": %" PRIu64 ", \"failed\": %" PRIu64 ", \"busy_ns\": %" PRIu64
+            ",\n  \"sent_bytes\": %" PRIu64 ", \"received_bytes\": %" PRIu64 ", \"retransmitted\": %" PRIu64
+            ", \"asleep_ns\": %" PRIu64 "\n}",
+            gcoll_record_newest(record), done, failed, gcoll_record_duration_ns(record, busy), sent, received,
+            again, gcoll_count_get(&record->asleep_ns));
 }
 
 /* What is written, and by whom. */

@@ -40,7 +40,8 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
     context->record->began = gcoll_tick_mark_now();
     clock_gettime(CLOCK_REALTIME, &now);
     context->record->began_unix_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-    return gcoll_record_take_signal();
+    status = gcoll_record_take_signal();
+    return status == GCOLL_OK ? gcoll_record_take_watch(context) : status;
 }
 
 void gcoll_record_free(gcoll_context *context) {

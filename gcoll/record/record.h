@@ -122,7 +122,7 @@ struct gcoll_record {
     _Atomic uint32_t culprit; /* then; GCOLL_NO_RANK: none */
     atomic_bool
         has_cause; /* the file of the broken context is written, and is not to be replaced by another */
-    gcoll_context *context; /* signal.c: its context, */
+    gcoll_context *context; /* service.c: its context, */
     gcoll_record *next;     /* and the next one of the process */
 };
 
@@ -265,12 +265,19 @@ void gcoll_record_dump_broken(gcoll_context *context);
 /* Writes a file named after job, group and rank. is_inside: the caller is inside the context. */
 gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *folder, bool is_inside);
 
-/* ---- On a signal (signal.c) -------------------------------------------------------------------- */
+/* Writes what the context does now, and what it has done in all, for gcoll_top: a JSON object. From any
+ * thread. */
+void gcoll_record_write_view(FILE *file, gcoll_context *context);
 
-/* Takes the signal of GCOLL_DUMP_SIGNAL, if there is one, and makes the thread. INVALID: the variable names
- * no signal that can be taken. */
+/* ---- For who asks from outside (signal.c, watch.c, service.c) ------------------------------------- */
+
+/* Takes the signal of GCOLL_DUMP_SIGNAL, if there is one. INVALID: the variable names no signal that can be
+ * taken. */
 gcoll_status gcoll_record_take_signal(void);
-/* Has the context's file written when the signal comes. */
+/* Offers the socket of GCOLL_WATCH, if it is wanted; where that fails, the log says so. INVALID: the variable
+ * makes no sense. */
+gcoll_status gcoll_record_take_watch(gcoll_context *context);
+/* Makes the context one of those that can be asked. */
 void gcoll_record_watch(gcoll_context *context);
 void gcoll_record_unwatch(gcoll_context *context);
 

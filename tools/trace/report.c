@@ -15,28 +15,6 @@ static const char *state_word(const trace_operation *o) {
     return o->state == TRACE_DONE ? "done" : o->state == TRACE_FAILED ? "failed" : "in flight";
 }
 
-/* "allreduce of 400 float32, sum, by ring" */
-void trace_say_call(const trace_operation *o, char *text, size_t bytes) {
-    char root[32] = "";
-    if (o->root != TRACE_NONE)
-        snprintf(root, sizeof root, ", root %" PRIu32, o->root);
-    if (strcmp(o->collective, "barrier") == 0)
-        snprintf(text, bytes, "barrier by %s", o->algorithm);
-    else
-        snprintf(text, bytes, "%s of %" PRIu64 " %s%s%s%s by %s", o->collective, o->count, o->type,
-                 o->op[0] ? ", " : "", o->op, root, o->algorithm);
-}
-
-void trace_say_time(int64_t ns, char text[32]) {
-    const double us = (double)ns / 1e3;
-    if (ns < 1000000)
-        snprintf(text, 32, "%.1f us", us);
-    else if (ns < 1000000000)
-        snprintf(text, 32, "%.1f ms", us / 1e3);
-    else
-        snprintf(text, 32, "%.2f s", us / 1e6);
-}
-
 /* ---- The end ------------------------------------------------------------------------------------------ */
 
 static const trace_operation *last_of(const trace_rank *rank) {
@@ -51,22 +29,6 @@ static const trace_operation *current_of(const trace_rank *rank) {
     return last_of(rank);
 }
 
-static void say_wait(const trace_rank *rank, char *text, size_t bytes) {
-    char since[32];
-    text[0] = '\0';
-    if (!rank->waits)
-        return;
-    trace_say_time(rank->dumped - rank->waits_since, since);
-    int used = snprintf(text, bytes, "waits for");
-    for (int i = 0; i < TRACE_PEERS && rank->waits_peer[i] != TRACE_NONE; i++)
-        used +=
-            snprintf(text + used, bytes - (size_t)used, "%s %" PRIu32, i > 0 ? "," : "", rank->waits_peer[i]);
-    if (rank->waits_for_more)
-        used += snprintf(text + used, bytes - (size_t)used, " and more");
-    snprintf(text + used, bytes - (size_t)used, " for %s, step %" PRIu32 " of %" PRIu32, since,
-             rank->waits_step, rank->waits_steps);
-}
-
 static void list_end(const trace_job *job, FILE *file) {
     char call[200], wait[200];
     fprintf(file, "Where each rank was\n\n%6s %12s  %-10s %-56s %s\n", "rank", "operation", "", "", "");
@@ -78,7 +40,7 @@ static void list_end(const trace_job *job, FILE *file) {
             continue;
         }
         trace_say_call(o, call, sizeof call);
-        say_wait(rank, wait, sizeof wait);
+        trace_say_wait(rank, wait, sizeof wait);
         fprintf(file, "%6" PRIu32 " %12" PRIu64 "  %-10s %-56s %s\n", rank->rank, o->number, state_word(o),
                 call, wait);
     }

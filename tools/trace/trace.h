@@ -64,9 +64,13 @@ void trace_align(trace_job *job);
 
 /* report.c: the tables. */
 void trace_report(const trace_job *job, FILE *file);
-/* "allreduce of 400 float32, sum by ring"; "1.2 ms" */
+
+/* say.c: "allreduce of 400 float32, sum by ring"; "1.2 ms"; "waits for 3 for 1.2 s, step 2 of 6", or nothing
+ */
 void trace_say_call(const trace_operation *o, char *text, size_t bytes);
 void trace_say_time(int64_t ns, char text[32]);
+void trace_say_wait(const trace_rank *rank, char *text, size_t bytes);
+
 /* page.c: the last operations as a picture, and a page with it and the tables. False, as all
  * that write: out of memory, and errno. */
 bool trace_write_page(const trace_job *job, FILE *file);

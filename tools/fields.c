@@ -1,0 +1,88 @@
+/* tools/fields.c - fields of JSON that comes from anywhere. */
+#include "tools/fields.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "gcoll/base/text.h"
+
+bool field_wrong(field_reader *r, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(r->problem, sizeof r->problem, format, arguments);
+    va_end(arguments);
+    return false;
+}
+
+bool field_whole(field_reader *r, struct json_object *from, const char *name, int64_t most, bool may_lack,
+                 int64_t lacking, int64_t *to) {
+    struct json_object *found;
+    *to = lacking;
+    if (!json_object_object_get_ex(from, name, &found))
+        return may_lack || field_wrong(r, "'%s' is missing", name);
+    if (!json_object_is_type(found, json_type_int))
+        return field_wrong(r, "'%s' is no whole number", name);
+    const int64_t value = json_object_get_int64(found);
+    if (value < 0 || value > most)
+        return field_wrong(r, "'%s' is %" PRId64 "; allowed are 0 to %" PRId64, name, value, most);
+    *to = value;
+    return true;
+}
+
+bool field_text(field_reader *r, struct json_object *from, const char *name, bool may_lack, char *to,
+                size_t bytes) {
+    struct json_object *found;
+    to[0] = '\0';
+    if (!json_object_object_get_ex(from, name, &found))
+        return may_lack || field_wrong(r, "'%s' is missing", name);
+    if (!json_object_is_type(found, json_type_string))
+        return field_wrong(r, "'%s' is no text", name);
+    snprintf(to, bytes, "%s", json_object_get_string(found));
+    gcoll_text_clean(to);
+    return true;
+}
+
+bool field_object(field_reader *r, struct json_object *from, const char *name, json_type type,
+                  struct json_object **to) {
+    if (!json_object_object_get_ex(from, name, to)) {
+        *to = NULL;
+        return true;
+    }
+    return json_object_is_type(*to, type) || field_wrong(r, "'%s' is no %s", name, json_type_to_name(type));
+}
+
+bool field_small(field_reader *r, struct json_object *from, const char *name, bool may_lack, uint32_t lacking,
+                 uint32_t *to) {
+    int64_t value;
+    const bool good = field_whole(r, from, name, UINT32_MAX - 1, may_lack, lacking, &value);
+    *to = (uint32_t)value;
+    return good;
+}
+
+bool field_number(field_reader *r, struct json_object *from, const char *name, bool may_lack, uint64_t *to) {
+    int64_t value;
+    const bool good = field_whole(r, from, name, INT64_MAX, may_lack, 0, &value);
+    *to = (uint64_t)value;
+    return good;
+}
+
+struct json_object *field_parse(field_reader *r, const char *text, size_t bytes) {
+    struct json_tokener *tokener = json_tokener_new();
+    struct json_object *all = NULL;
+    if (!tokener) {
+        field_wrong(r, "out of memory");
+        return NULL;
+    }
+    all = json_tokener_parse_ex(tokener, text, (int)bytes);
+    const enum json_tokener_error error = json_tokener_get_error(tokener);
+    if (error == json_tokener_continue)
+        field_wrong(r, "ends too early, after %zu bytes", bytes);
+    else if (error != json_tokener_success)
+        field_wrong(r, "is no JSON at byte %zu: %s", json_tokener_get_parse_end(tokener),
+                    json_tokener_error_desc(error));
+    else if (!all)
+        field_wrong(r, "is null");
+    json_tokener_free(tokener);
+    return all;
+}

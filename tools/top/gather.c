@@ -1,0 +1,284 @@
+/*
+ * tools/top/gather.c - asks the processes. What they say is checked as a file is: it comes from whoever made
+ * the socket.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tools/cli.h"
+#include "tools/top/top.h"
+#include "tools/trace/read.h"
+
+#define PROCESSES_MOST 4096
+#define ANSWER_MOST    ((size_t)64 << 20)
+#define ANSWER_MS      300 /* to answer in: a thread of the process does nothing else */
+
+/* A process that is asked. */
+typedef struct asked {
+    long process;
+    char path[sizeof((struct sockaddr_un *)0)->sun_path];
+    int fd; /* -1: it has ended its answer, or cannot be asked */
+    char *text;
+    size_t bytes, room;
+    bool is_over; /* has sent all */
+    bool is_gone; /* there is no such process */
+} asked;
+
+/* ---- Who is there -------------------------------------------------------------------------------- */
+
+static void ask(asked *a) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    memcpy(address.sun_path, a->path, sizeof a->path);
+    a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (a->fd < 0 || connect(a->fd, (const struct sockaddr *)&address, sizeof address) == 0)
+        return;
+    const int error = errno; /* EAGAIN: too many ask it, whom it does not answer */
+    a->is_gone = error == ECONNREFUSED || error == ENOENT || error == EACCES || error == EPERM;
+    if (error == ECONNREFUSED) /* it was killed; refused where the file is not ours */
+        unlink(a->path);
+    close(a->fd);
+    a->fd = -1;
+}
+
+/* False: the folder cannot be read. */
+static bool list(const char *folder, asked **all, size_t *count) {
+    DIR *directory = opendir(folder);
+    *count = 0;
+    *all = calloc(PROCESSES_MOST, sizeof **all);
+    if (!*all || !directory) {
+        const int error = *all ? errno : ENOMEM;
+        if (directory)
+            closedir(directory);
+        if (error == ENOENT)
+            return true;
+        cli_complain("%s: %s", folder, strerror(error));
+        return false;
+    }
+    for (struct dirent *entry; (entry = readdir(directory)) && *count < PROCESSES_MOST;) {
+        const size_t length = strlen(entry->d_name);
+        asked *a = &(*all)[*count];
+        if (length <= 5 || strcmp(entry->d_name + length - 5, ".sock") != 0 ||
+            (size_t)snprintf(a->path, sizeof a->path, "%s/%s", folder, entry->d_name) >= sizeof a->path)
+            continue;
+        a->process = strtol(entry->d_name, NULL, 10);
+        ++*count;
+    }
+    closedir(directory);
+    return true;
+}
+
+/* Takes what has come. */
+static void take(asked *a) {
+    if (a->bytes == a->room && a->room < ANSWER_MOST) {
+        const size_t room = a->room ? 2 * a->room : 8192;
+        char *more = realloc(a->text, room);
+        a->text = more ? more : a->text;
+        a->room = more ? room : a->room;
+    }
+    const ssize_t got = a->bytes < a->room ? recv(a->fd, a->text + a->bytes, a->room - a->bytes, 0) : 0;
+    if (got > 0) {
+        a->bytes += (size_t)got;
+    } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
+        a->is_over = true;
+        close(a->fd);
+        a->fd = -1;
+    }
+}
+
+static void hear(asked *all, size_t count) {
+    struct pollfd *wanted = calloc(count + 1, sizeof *wanted);
+    const int64_t until_ms = gcoll_now_ms() + ANSWER_MS;
+    for (int64_t left_ms = ANSWER_MS; wanted && left_ms > 0; left_ms = until_ms - gcoll_now_ms()) {
+        size_t open = 0;
+        for (size_t i = 0; i < count; i++) {
+            wanted[i] = (struct pollfd){.fd = all[i].fd, .events = POLLIN};
+            open += all[i].fd >= 0;
+        }
+        if (open == 0)
+            break;
+        if (poll(wanted, count, (int)left_ms) <= 0)
+            continue;
+        for (size_t i = 0; i < count; i++)
+            if (all[i].fd >= 0 && wanted[i].revents != 0)
+                take(&all[i]);
+    }
+    free(wanted);
+}
+
+/* Of one that does not answer. */
+static top_state state_of(long process) {
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%ld/stat", process);
+    FILE *file = fopen(path, "re");
+    if (file) {
+        const size_t got = fread(line, 1, sizeof line - 1, file);
+        line[got] = '\0';
+        fclose(file);
+    }
+    const char *state = strrchr(line, ')'); /* behind the name, in which anything may stand */
+    return state && (state[1] == ' ') && (state[2] == 'T' || state[2] == 't') ? TOP_STOPPED : TOP_SILENT;
+}
+
+/* ---- What they say ------------------------------------------------------------------------------- */
+
+static bool read_context(field_reader *r, struct json_object *from, top_context *to) {
+    struct json_object *operation;
+    int64_t culprit;
+    to->culprit = TRACE_NONE;
+    if (!trace_read_head(r, from, &to->who) ||
+        !field_whole(r, from, "now_ns", TRACE_TIME_MOST, false, 0, &to->now))
+        return false;
+    to->who.dumped = to->now;
+    to->is_broken = json_object_object_get_ex(from, "broken", NULL);
+    if (to->is_broken && !field_whole(r, from, "culprit", UINT32_MAX - 1, true, TRACE_NONE, &culprit))
+        culprit = TRACE_NONE; /* -1: none */
+    if (to->is_broken)
+        to->culprit = (uint32_t)culprit;
+    if (!trace_read_wait(r, from, &to->who) ||
+        !field_object(r, from, "operation", json_type_object, &operation) ||
+        (operation && !trace_read_operation(r, operation, &to->who, &to->operation)))
+        return false;
+    return field_number(r, from, "begun", false, &to->begun) &&
+           field_number(r, from, "done", false, &to->done) &&
+           field_number(r, from, "failed", false, &to->failed) &&
+           field_number(r, from, "busy_ns", false, &to->busy_ns) &&
+           field_number(r, from, "sent_bytes", false, &to->sent_bytes) &&
+           field_number(r, from, "received_bytes", false, &to->received_bytes) &&
+           field_number(r, from, "retransmitted", false, &to->retransmitted) &&
+           field_number(r, from, "asleep_ns", false, &to->asleep_ns);
+}
+
+static bool add(top_view *view, const top_context *context) {
+    top_context *more = realloc(view->contexts, (view->count + 1) * sizeof *more);
+    if (!more)
+        return false;
+    view->contexts = more;
+    more[view->count++] = *context;
+    return true;
+}
+
+/* Of all that a process says, what makes sense. */
+static bool read_answer(const asked *a, top_view *view) {
+    field_reader r = {.path = a->path};
+    struct json_object *all = field_parse(&r, a->text, a->bytes), *contexts = NULL;
+    int64_t version = 0;
+    bool good = true;
+    if (all && (!json_object_is_type(all, json_type_object) ||
+                !field_whole(&r, all, "gcoll_watch", INT64_MAX, false, 0, &version) ||
+                !field_object(&r, all, "contexts", json_type_array, &contexts)))
+        contexts = NULL;
+    if (version > 1)
+        field_wrong(&r, "is of version %" PRId64 "; this gcoll_top reads version 1", version);
+    for (size_t i = 0; version == 1 && contexts && i < json_object_array_length(contexts) && good; i++) {
+        top_context context = {.process = a->process};
+        struct json_object *one = json_object_array_get_idx(contexts, i);
+        if (json_object_is_type(one, json_type_object) && read_context(&r, one, &context))
+            good = add(view, &context);
+    }
+    if (r.problem[0])
+        cli_complain("%s: %s", a->path, r.problem);
+    json_object_put(all);
+    return good;
+}
+
+/* One that does not answer has the contexts that it had. */
+static bool keep(const asked *a, const top_view *before, top_view *view) {
+    top_stranger stranger = {a->process, state_of(a->process), view->at};
+    bool is_known = false, good = true;
+    for (size_t i = 0; i < before->count && good; i++) {
+        if (before->contexts[i].process != a->process)
+            continue;
+        top_context context = before->contexts[i];
+        if (context.state == TOP_ANSWERS)
+            context.silent_since = view->at;
+        context.state = stranger.state;
+        context.has_rates = false;
+        is_known = true;
+        good = add(view, &context);
+    }
+    if (is_known)
+        return good;
+    for (size_t i = 0; i < before->stranger_count; i++)
+        if (before->strangers[i].process == a->process)
+            stranger.silent_since = before->strangers[i].silent_since;
+    top_stranger *more = realloc(view->strangers, (view->stranger_count + 1) * sizeof *more);
+    if (!more)
+        return false;
+    view->strangers = more;
+    more[view->stranger_count++] = stranger;
+    return true;
+}
+
+/* ---- Rates --------------------------------------------------------------------------------------- */
+
+static bool is_same(const top_context *a, const top_context *b) {
+    return a->process == b->process && a->who.rank == b->who.rank &&
+           strcmp(a->who.group, b->who.group) == 0 && strcmp(a->who.job, b->who.job) == 0;
+}
+
+static double per_second(uint64_t before, uint64_t now, double seconds) {
+    return now > before ? (double)(now - before) / seconds : 0;
+}
+
+static void rate(const top_view *before, top_context *now) {
+    for (size_t i = 0; i < before->count && now->state == TOP_ANSWERS; i++) {
+        const top_context *then = &before->contexts[i];
+        const double seconds = (double)(now->now - then->now) * 1e-9;
+        if (!is_same(then, now) || seconds <= 0)
+            continue;
+        const bool runs = now->operation.number != 0 && now->operation.state == TRACE_RUNS;
+        const int64_t from = now->operation.begun > then->now ? now->operation.begun : then->now;
+        const double busy = per_second(then->busy_ns, now->busy_ns, 1e9 * seconds) +
+                            (runs ? (double)(now->now - from) * 1e-9 / seconds : 0);
+        now->has_rates = true;
+        now->operations_per_s = per_second(then->done, now->done, seconds);
+        now->sent_per_s = per_second(then->sent_bytes, now->sent_bytes, seconds);
+        now->received_per_s = per_second(then->received_bytes, now->received_bytes, seconds);
+        now->busy = busy < 1 ? busy : 1;
+    }
+}
+
+static int by_job(const void *a, const void *b) {
+    const top_context *one = a, *other = b;
+    int order = strcmp(one->who.job, other->who.job);
+    if (order == 0)
+        order = strcmp(one->who.group, other->who.group);
+    return order != 0 ? order : one->who.rank < other->who.rank ? -1 : one->who.rank > other->who.rank;
+}
+
+bool top_gather(const char *folder, const top_view *before, top_view *view) {
+    asked *all;
+    size_t count;
+    *view = (top_view){.at = gcoll_now_ns()};
+    bool good = list(folder, &all, &count);
+    for (size_t i = 0; i < count && good; i++)
+        ask(&all[i]);
+    if (good)
+        hear(all, count);
+    for (size_t i = 0; i < count && good; i++)
+        good = all[i].is_gone || (all[i].is_over ? read_answer(&all[i], view) : keep(&all[i], before, view));
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].fd >= 0 && good)
+            close(all[i].fd);
+        free(all[i].text);
+    }
+    free(all);
+    for (size_t i = 0; i < view->count; i++)
+        rate(before, &view->contexts[i]);
+    if (view->count > 0)
+        qsort(view->contexts, view->count, sizeof *view->contexts, by_job);
+    return good;
+}
+
+void top_free(top_view *view) {
+    free(view->contexts);
+    free(view->strangers);
+    *view = (top_view){.at = 0};
+}
