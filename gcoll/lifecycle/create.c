@@ -115,8 +115,10 @@ gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
         status = gcoll_recovery_meet(context);
     if (status == GCOLL_OK && context->settings.monitor)
         status = gcoll_monitor_linked.create(context);
-    if (status == GCOLL_OK)
+    if (status == GCOLL_OK) {
+        gcoll_record_forget_messages(context);
         gcoll_record_watch(context);
+    }
     if (status == GCOLL_OK && context->size > 1 && with_thread)
         status = gcoll_thread_start(context);
     return status;

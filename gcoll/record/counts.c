@@ -36,6 +36,18 @@ void gcoll_record_ask(gcoll_context *context) {
     atomic_store_explicit(&context->record->is_asked, true, memory_order_relaxed);
 }
 
+void gcoll_record_forget_messages(gcoll_context *context) {
+    for (uint32_t rank = 0; context->record && rank < context->size; rank++) {
+        gcoll_record_peer *peer = &context->record->peers[rank];
+        if (gcoll_count_get(&peer->sent_messages) + gcoll_count_get(&peer->received_messages) == 0)
+            continue;
+        gcoll_count_set(&peer->sent_messages, 0);
+        gcoll_count_set(&peer->sent_bytes, 0);
+        gcoll_count_set(&peer->received_messages, 0);
+        gcoll_count_set(&peer->received_bytes, 0);
+    }
+}
+
 /* ---- Totals ------------------------------------------------------------------------------------- */
 
 /* The wait that goes on. */

@@ -251,6 +251,9 @@ gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context);
 /* The duration of so many ticks. */
 uint64_t gcoll_record_duration_ns(const gcoll_record *record, uint64_t ticks);
 
+/* The messages so far were of the context's creation, and none of the caller's. Inside. */
+void gcoll_record_forget_messages(gcoll_context *context);
+
 /* ---- Files (file.c) ------------------------------------------------------------------------------ */
 
 typedef void (*gcoll_record_write_fn)(FILE *file, const void *arg);

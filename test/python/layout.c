@@ -7,6 +7,44 @@
 #define FIELD(type, field) printf("offsetof %s.%s %zu\n", #type, #field, offsetof(type, field))
 #define VALUE(name)        printf("value %s %lld\n", #name, (long long)(name))
 
+static void statistics(void) {
+    SIZE(gcoll_stats);
+    FIELD(gcoll_stats, struct_size);
+    FIELD(gcoll_stats, begun);
+    FIELD(gcoll_stats, done);
+    FIELD(gcoll_stats, failed);
+    FIELD(gcoll_stats, sent_messages);
+    FIELD(gcoll_stats, sent_bytes);
+    FIELD(gcoll_stats, received_messages);
+    FIELD(gcoll_stats, received_bytes);
+    FIELD(gcoll_stats, waits);
+    FIELD(gcoll_stats, waited_ns);
+    FIELD(gcoll_stats, sleeps);
+    FIELD(gcoll_stats, asleep_ns);
+    FIELD(gcoll_stats, registrations);
+    FIELD(gcoll_stats, retransmitted);
+    FIELD(gcoll_stats, age_ns);
+
+    SIZE(gcoll_collective_stats);
+    FIELD(gcoll_collective_stats, struct_size);
+    FIELD(gcoll_collective_stats, done);
+    FIELD(gcoll_collective_stats, failed);
+    FIELD(gcoll_collective_stats, bytes);
+    FIELD(gcoll_collective_stats, sent_bytes);
+    FIELD(gcoll_collective_stats, busy_ns);
+
+    SIZE(gcoll_peer_stats);
+    FIELD(gcoll_peer_stats, struct_size);
+    FIELD(gcoll_peer_stats, sent_messages);
+    FIELD(gcoll_peer_stats, sent_bytes);
+    FIELD(gcoll_peer_stats, received_messages);
+    FIELD(gcoll_peer_stats, received_bytes);
+    FIELD(gcoll_peer_stats, waits);
+    FIELD(gcoll_peer_stats, waited_ns);
+    FIELD(gcoll_peer_stats, retransmitted);
+    FIELD(gcoll_peer_stats, lane);
+}
+
 static void calls(void) {
     SIZE(gcoll_user_op);
     FIELD(gcoll_user_op, reduce);
@@ -223,6 +261,7 @@ static void constants(void) {
 
 int main(void) {
     calls();
+    statistics();
     contexts();
     stores();
     constants();

@@ -130,7 +130,7 @@ struct gcoll_net {
     /* Of `wake`, from any thread: the flag is set, and the waker rung only if it may be needed. Both sides
      * write their own flag before they read the other's. */
     bool woken;
-    bool asleep;          /* in the kernel, or about to be */
+    bool asleep; /* in the kernel, or about to be */
     uint64_t sleeps, asleep_ns;
     bool curious;         /* a message without a receive counts as reported, until progress returns */
     bool leaving;         /* abort or close has begun: messages are dropped, nothing is reported */

@@ -18,7 +18,7 @@ from ctypes import byref as _byref, c_char_p as _c_char_p
 from typing import List, NamedTuple, Tuple
 
 from ._collectives import Collectives, UserOp
-from ._context import Agreement, Context, Environment, Hub, Prepared, Region, Started, environment, run_local
+from ._context import Agreement, Context, Environment, Hub, Prepared, Region, Started, environment, metrics, run_local
 from ._errors import (AbortedError, Error, InternalError, InvalidError, IoError, MismatchError, NoMemoryError,
                       NotFoundError, PeerError, ProtocolError, StateError, Status, TimeoutError, UnsupportedError)
 from ._errors import check as _check
@@ -31,7 +31,7 @@ __all__ = [
     "AbortedError", "Agreement", "Collectives", "Context", "Device", "Environment", "Error", "Hub", "InternalError",
     "InvalidError", "IoError", "MismatchError", "NoMemoryError", "NotFoundError", "Operation", "PeerError", "Prepared",
     "ProtocolError", "Received", "Region", "Request", "Started", "StateError", "Status", "Store", "TimeoutError",
-    "UnsupportedError", "UserOp", "__version__", "algorithms", "devices", "environment", "run_local", "shared_memory",
+    "UnsupportedError", "UserOp", "__version__", "algorithms", "devices", "environment", "metrics", "run_local", "shared_memory",
     "transports", "version", "wait_any",
 ]
 

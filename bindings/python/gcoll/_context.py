@@ -7,15 +7,16 @@ import pickle
 import re
 import threading
 import weakref
-from ctypes import addressof, byref, c_int, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, pointer, string_at
-from ctypes import memmove
+from ctypes import (addressof, byref, c_int, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p, create_string_buffer, memmove,
+                    pointer, sizeof, string_at)
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._buffers import Buffer, describe, resolve, resolve_output
 from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
 from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
-from ._library import (ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, GrowOptions,
-                       IbverbsOptions, LogFunction, RegionKeyStruct, ShrinkOptions, api)
+from ._library import (CollectiveStatsStruct, ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, GrowOptions,
+                       IbverbsOptions, LogFunction, PeerStatsStruct, RegionKeyStruct, ShrinkOptions,
+                       StatsStruct, api)
 from ._requests import (Claim, Operation, Received, Request, Watch, finish, milliseconds, own_error, poll, takes_signals)
 from ._store import Store, describes_store, utf8
 
@@ -48,6 +49,38 @@ def environment() -> Environment:
     check(api.gcoll_environment_read(byref(found)), "environment")
     return Environment(found.rank, found.size, None if found.local_rank == _UINT32 - 1 else found.local_rank,
                        found.local_size or None, found.source.decode(), found.job.decode(), found.store.decode())
+
+
+def _numbers(struct: Any) -> Dict[str, Any]:
+    """The fields of a struct of statistics."""
+    fields = {name: getattr(struct, name) for name, _ in struct._fields_ if name != "struct_size"}
+    if fields.get("lane"):
+        fields["lane"] = fields["lane"].decode()
+    return fields
+
+
+def metrics(contexts: "Sequence[Context]", path: "Optional[Union[str, os.PathLike[str]]]" = None) -> str:
+    """The statistics of some contexts of this process as text in Prometheus' format, for a server of metrics; from any
+    thread. With path, also written to that file as a whole, for the textfile collector of node_exporter.
+
+    >>> import gcoll
+    >>> def rank(context):
+    ...     context.barrier()
+    ...     return [line for line in gcoll.metrics([context]).splitlines() if line.startswith("gcoll_operations_total{")]
+    >>> gcoll.run_local(2, rank)[0][0].endswith('collective="barrier"} 1')
+    True
+    """
+    handles = (c_void_p * len(contexts))(*[context._handle() for context in contexts])
+    needed = c_size_t()
+    if path is not None:
+        check(api.gcoll_metrics_write(handles, len(handles), os.fsencode(path)), "metrics")
+    check(api.gcoll_metrics(handles, len(handles), None, 0, byref(needed)), "metrics")
+    while True:  # what is counted meanwhile may make it longer
+        text = create_string_buffer(needed.value + 1024)
+        status = api.gcoll_metrics(handles, len(handles), text, len(text), byref(needed))
+        if status == Status.OK or needed.value <= len(text):
+            check(status, "metrics")
+            return text.value.decode()
 
 
 # ---- Options --------------------------------------------------------------------------------------------
@@ -1139,6 +1172,40 @@ class Context(Collectives[Any]):
         ['barrier']
         """
         check(api.gcoll_context_dump(self._handle(), os.fsencode(path)), "dump")
+
+    def stats(self) -> Dict[str, Any]:
+        """What this context has done so far: the numbers of gcoll_stats (gcoll/stats.h), and below "collectives" and
+        "peers" those of each collective that was called and of each rank that messages went to or came from; from any
+        thread. What the transport counts is as of refresh_stats(), or of a call soon after the last stats().
+
+        >>> import gcoll, numpy
+        >>> def rank(context):
+        ...     context.allreduce(numpy.ones(100, dtype="float32"), algorithm="ring")
+        ...     stats = context.stats()
+        ...     return stats["done"], stats["sent_bytes"], list(stats["collectives"]), list(stats["peers"])
+        >>> gcoll.run_local(2, rank)[0]
+        (1, 400, ['allreduce'], [1])
+        """
+        whole = StatsStruct(struct_size=sizeof(StatsStruct))
+        check(api.gcoll_context_stats(self._handle(), byref(whole)), "stats")
+        collectives, peers = {}, {}
+        for number, name in enumerate(COLLECTIVES):
+            of = CollectiveStatsStruct(struct_size=sizeof(CollectiveStatsStruct))
+            check(api.gcoll_context_collective_stats(self._handle(), number, byref(of)), "stats")
+            if of.done + of.failed > 0:
+                collectives[name] = _numbers(of)
+        for peer in range(self.size):
+            if peer == self.rank:
+                continue
+            to = PeerStatsStruct(struct_size=sizeof(PeerStatsStruct))
+            check(api.gcoll_context_peer_stats(self._handle(), peer, byref(to)), "stats")
+            if to.lane or to.sent_messages + to.received_messages > 0:
+                peers[peer] = _numbers(to)
+        return {**_numbers(whole), "collectives": collectives, "peers": peers}
+
+    def refresh_stats(self) -> None:
+        """Reads what the transport counts, for stats() and metrics(): an ordinary call."""
+        check(api.gcoll_context_refresh_stats(self._handle()), "refresh_stats", self._core.handle)
 
     def tuning(self) -> str:
         """What gcoll chooses algorithms by, as lines of a tuning file."""

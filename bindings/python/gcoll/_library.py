@@ -127,9 +127,31 @@ class StoreOps(Structure):
 
 
 # The structs by their names in C, for the test of their layout.
+class StatsStruct(Structure):
+    """gcoll_stats"""
+    _fields_ = [("struct_size", c_size_t), ("begun", c_uint64), ("done", c_uint64), ("failed", c_uint64),
+                ("sent_messages", c_uint64), ("sent_bytes", c_uint64), ("received_messages", c_uint64),
+                ("received_bytes", c_uint64), ("waits", c_uint64), ("waited_ns", c_uint64), ("sleeps", c_uint64),
+                ("asleep_ns", c_uint64), ("registrations", c_uint64), ("retransmitted", c_uint64), ("age_ns", c_int64)]
+
+
+class CollectiveStatsStruct(Structure):
+    """gcoll_collective_stats"""
+    _fields_ = [("struct_size", c_size_t), ("done", c_uint64), ("failed", c_uint64), ("bytes", c_uint64),
+                ("sent_bytes", c_uint64), ("busy_ns", c_uint64)]
+
+
+class PeerStatsStruct(Structure):
+    """gcoll_peer_stats"""
+    _fields_ = [("struct_size", c_size_t), ("sent_messages", c_uint64), ("sent_bytes", c_uint64),
+                ("received_messages", c_uint64), ("received_bytes", c_uint64), ("waits", c_uint64), ("waited_ns", c_uint64),
+                ("retransmitted", c_uint64), ("lane", c_char_p)]
+
+
 STRUCTS = {cls.__doc__: cls for cls in (
     UserOpStruct, GuardedReduce, MemoryStruct, CollectiveOptions, CollectiveCall, CostParameters, IbverbsOptions, ContextOptions, ShrinkOptions,
-    GrowOptions, EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps)}
+    GrowOptions, EnvironmentStruct, RegionKeyStruct, DeviceStruct, StoreOps,
+    StatsStruct, CollectiveStatsStruct, PeerStatsStruct)}
 
 # ---- Functions: result, then parameters -----------------------------------------------------------------
 
@@ -173,6 +195,13 @@ FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     "gcoll_context_create_group": (_STATUS, [_HANDLE, POINTER(c_uint32), c_uint32, c_uint32, _OUT_HANDLE]),
     "gcoll_context_lanes": (_STATUS, [_HANDLE, c_char_p, c_size_t]),
     "gcoll_context_dump": (_STATUS, [_HANDLE, c_char_p]),
+    # stats.h
+    "gcoll_context_stats": (_STATUS, [_HANDLE, POINTER(StatsStruct)]),
+    "gcoll_context_collective_stats": (_STATUS, [_HANDLE, c_int, POINTER(CollectiveStatsStruct)]),
+    "gcoll_context_peer_stats": (_STATUS, [_HANDLE, c_uint32, POINTER(PeerStatsStruct)]),
+    "gcoll_context_refresh_stats": (_STATUS, [_HANDLE]),
+    "gcoll_metrics": (_STATUS, [POINTER(_HANDLE), c_uint32, c_char_p, c_size_t, POINTER(c_size_t)]),
+    "gcoll_metrics_write": (_STATUS, [POINTER(_HANDLE), c_uint32, c_char_p]),
     "gcoll_context_parent_rank": (c_uint32, [_HANDLE, c_uint32]),
     "gcoll_context_rank": (c_uint32, [_HANDLE]),
     "gcoll_context_size": (c_uint32, [_HANDLE]),
