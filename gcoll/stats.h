@@ -24,7 +24,7 @@ GCOLL_BEGIN_DECLS
 /* A context. */
 typedef struct gcoll_stats {
     size_t struct_size; /* sizeof, set by the caller */
-    uint64_t begun;     /* collective operations: their number grows with each that begins */
+    uint64_t begun;     /* the number of the newest collective operation; making the context takes some */
     uint64_t done, failed;
     uint64_t sent_messages, sent_bytes; /* to all peers; of collectives, pairs, puts and gets */
     uint64_t received_messages, received_bytes;

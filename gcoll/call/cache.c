@@ -11,6 +11,7 @@
 
 #include "gcoll/base/hash.h"
 #include "gcoll/call/call.h"
+#include "gcoll/tuning/tuning.h"
 
 static inline uint64_t both(uint32_t low, uint32_t high) {
     return low | (uint64_t)high << 32;
@@ -95,6 +96,11 @@ static gcoll_status describe(gcoll_context *context, gcoll_cache_entry *entry, d
                 (call->in_list || call->out_list ? GCOLL_RECORD_LISTS : 0) |
                 (call->places ? GCOLL_RECORD_DEVICE : 0) |
                 (gcoll_call_has_own_blocks(call) ? GCOLL_RECORD_OWN_COUNTS : 0);
+    gcoll_cost_parameters cost;
+    gcoll_sharing sharing;
+    gcoll_basis_numbers(context->basis, false, &cost, &sharing);
+    const gcoll_levels *levels = gcoll_basis_levels(context->basis, false);
+    gcoll_record_model(context, cost.alpha, cost.beta, levels ? levels->alpha : 0, levels ? levels->beta : 0);
     return gcoll_record_describe(context, &said, &entry->record);
 }
 

@@ -1,8 +1,6 @@
 /* gcoll/plan/builder_check.c - what a step must keep to, whoever emits it: bounds, IN, overlaps, peers. */
 #include "gcoll/plan/builder_internal.h"
 
-static const char *const kind_names[GCOLL_STEP_KIND_COUNT] = {
-    "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
 static const char *const space_names[] = {"IN", "OUT", "SCRATCH"};
 
 struct check {
@@ -24,12 +22,12 @@ static gcoll_status check_ref(const struct check *c, gcoll_ref ref, bool written
         return gcoll_error(GCOLL_ERR_INTERNAL,
                            "plan: step %u (%s) of rank %u: %s[%u] elements %llu + %llu are outside of %u "
                            "buffers of %llu elements",
-                           c->number, kind_names[s->kind], p->rank, space_names[ref.space], ref.index,
-                           (unsigned long long)ref.offset, (unsigned long long)s->count, buffers,
+                           c->number, gcoll_step_kind_name(s->kind), p->rank, space_names[ref.space],
+                           ref.index, (unsigned long long)ref.offset, (unsigned long long)s->count, buffers,
                            (unsigned long long)limit);
     if (written && ref.space == GCOLL_IN)
         return gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u writes to IN", c->number,
-                           kind_names[s->kind], p->rank);
+                           gcoll_step_kind_name(s->kind), p->rank);
     return GCOLL_OK;
 }
 
@@ -44,7 +42,7 @@ static gcoll_status check_overlap(const struct check *c, gcoll_ref ref) {
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_INTERNAL,
                        "plan: step %u (%s) of rank %u: an operand overlaps the result in part", c->number,
-                       kind_names[s->kind], c->problem->rank);
+                       gcoll_step_kind_name(s->kind), c->problem->rank);
 }
 
 static gcoll_status check_operand(const struct check *c, gcoll_ref ref) {
@@ -68,7 +66,8 @@ gcoll_status gcoll_step_check(const gcoll_problem *problem, const gcoll_step *st
     gcoll_status status = GCOLL_OK;
     if (gcoll_step_is_message(step) && (step->peer >= problem->size || step->peer == problem->rank))
         return gcoll_error(GCOLL_ERR_INTERNAL, "plan: step %u (%s) of rank %u: peer is %u of %u ranks",
-                           number, kind_names[step->kind], problem->rank, step->peer, problem->size);
+                           number, gcoll_step_kind_name(step->kind), problem->rank, step->peer,
+                           problem->size);
     if (step->kind != GCOLL_STEP_SEND)
         status = check_ref(&c, step->dst, true);
     if (status != GCOLL_OK || step->kind == GCOLL_STEP_RECV || step->kind == GCOLL_STEP_DIVIDE)

@@ -4,6 +4,12 @@
 
 #include "gcoll/plan/steps.h"
 
+const char *gcoll_step_kind_name(uint32_t kind) {
+    static const char *const names[GCOLL_STEP_KIND_COUNT] = {
+        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
+    return kind < GCOLL_STEP_KIND_COUNT ? names[kind] : "?";
+}
+
 typedef unsigned long long ull;
 
 static void print_ref(FILE *f, const gcoll_plan *plan, gcoll_ref r, uint64_t count) {
@@ -43,8 +49,6 @@ static void print_operands(FILE *f, const gcoll_plan *plan, const gcoll_step *s)
 }
 
 static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
-    static const char *const names[GCOLL_STEP_KIND_COUNT] = {
-        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
     if (s->kind >= GCOLL_STEP_KIND_COUNT) {
         fprintf(f, "kind %u", s->kind);
         return;
@@ -52,7 +56,7 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
     if (s->count == 0) {
         fputs(s->kind == GCOLL_STEP_SEND ? "signal" : s->kind == GCOLL_STEP_RECV ? "await" : "fence", f);
     } else {
-        fprintf(f, "%s ", names[s->kind]);
+        fprintf(f, "%s ", gcoll_step_kind_name(s->kind));
         print_ref(f, plan, s->kind == GCOLL_STEP_SEND ? s->a : s->dst, s->count);
         if (s->kind != GCOLL_STEP_SEND)
             print_operands(f, plan, s);

@@ -81,6 +81,8 @@ bool gcoll_problem_is_staged(const gcoll_problem *problem);
 bool gcoll_problem_is_direct(const gcoll_problem *problem);
 /* Whether a step touches device memory, so that a device has to do it. */
 bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
+/* "send", "receive and reduce", ... */
+const char *gcoll_step_kind_name(uint32_t kind);
 static inline bool gcoll_step_is_message(const gcoll_step *step) {
     return step->kind <= GCOLL_STEP_RECV_REDUCE;
 }

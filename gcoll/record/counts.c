@@ -36,9 +36,17 @@ void gcoll_record_ask(gcoll_context *context) {
     atomic_store_explicit(&context->record->is_asked, true, memory_order_relaxed);
 }
 
-void gcoll_record_forget_messages(gcoll_context *context) {
-    for (uint32_t rank = 0; context->record && rank < context->size; rank++) {
-        gcoll_record_peer *peer = &context->record->peers[rank];
+void gcoll_record_forget_counts(gcoll_context *context) {
+    gcoll_record *record = context->record;
+    if (!record)
+        return;
+    for (gcoll_record_shape *shape = record->shapes; shape; shape = shape->next) {
+        gcoll_count_set(&shape->done, 0);
+        gcoll_count_set(&shape->ticks, 0);
+    }
+    memset(record->collectives, 0, sizeof record->collectives);
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        gcoll_record_peer *peer = &record->peers[rank];
         if (gcoll_count_get(&peer->sent_messages) + gcoll_count_get(&peer->received_messages) == 0)
             continue;
         gcoll_count_set(&peer->sent_messages, 0);

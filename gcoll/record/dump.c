@@ -13,7 +13,6 @@
 
 #include "gcoll/base/text.h"
 #include "gcoll/operations.h"
-#include "gcoll/plan.h"
 #include "gcoll/record/record.h"
 #include "gcoll/trace.h"
 
@@ -111,6 +110,45 @@ static void write_operations(FILE *file, gcoll_record *record, const clock_line 
     fputs("\n  ]\n", file);
 }
 
+/* An array each, as there are many. */
+static void write_steps(FILE *file, gcoll_record *record, const clock_line *line) {
+    uint64_t words[GCOLL_RECORD_STEP_WORDS];
+    const char *before = "";
+    if (!record->steps)
+        return;
+    const uint64_t last = atomic_load_explicit(&record->step_count, memory_order_acquire);
+    fputs("  \"step_fields\": [\"operation\", \"kind\", \"step\", \"peer\", \"message\", \"bytes\", "
+          "\"begun_ns\", \"done_ns\"],\n  \"steps\": [",
+          file);
+    for (uint64_t id = last < GCOLL_RECORD_STEPS ? 1 : last - GCOLL_RECORD_STEPS + 1; id <= last; id++) {
+        if (!gcoll_record_read_step(record, id, words)) /* overwritten meanwhile */
+            continue;
+        const uint64_t what = words[GCOLL_RECORD_STEP_WHAT], done = words[GCOLL_RECORD_STEP_DONE];
+        const int64_t peer = what >> 32 == UINT32_MAX ? -1 : (int64_t)(what >> 32);
+        fprintf(file,
+                "%s\n    [%" PRIu64 ", \"%s\", %" PRIu64 ", %" PRId64 ", %" PRIu64 ", %" PRIu64 ", %" PRId64
+                ", %" PRId64 "]",
+                before, words[GCOLL_RECORD_STEP_OPERATION], gcoll_step_kind_name((uint32_t)(what & 255)),
+                (what >> 8 & 0xffffff) + 1, peer, words[GCOLL_RECORD_STEP_MESSAGE],
+                words[GCOLL_RECORD_STEP_BYTES], time_of(line, words[GCOLL_RECORD_STEP_BEGUN]),
+                done != 0 ? time_of(line, done) : -1);
+        before = ",";
+    }
+    fputs("\n  ],\n", file);
+}
+
+/* What a message costs by the model: within a host it may be less. */
+static void write_model(FILE *file, gcoll_record *record) {
+    const uint64_t alpha = gcoll_count_get(&record->alpha_ps);
+    if (alpha == 0)
+        return;
+    fprintf(file,
+            "  \"model\": {\"alpha_ps\": %" PRIu64 ", \"beta_fs\": %" PRIu64 ", \"host_alpha_ps\": %" PRIu64
+            ", \"host_beta_fs\": %" PRIu64 "},\n",
+            alpha, gcoll_count_get(&record->beta_fs), gcoll_count_get(&record->host_alpha_ps),
+            gcoll_count_get(&record->host_beta_fs));
+}
+
 static void write_wait(FILE *file, gcoll_record *record, const clock_line *line) {
     gcoll_record_wait wait;
     uint64_t words[GCOLL_RECORD_WORDS];
@@ -196,6 +234,8 @@ static void write_all(FILE *file, const gcoll_context *context, bool is_inside) 
     if (is_inside)
         write_lanes(file, context);
     write_wait(file, record, &line);
+    write_model(file, record);
+    write_steps(file, record, &line);
     write_operations(file, record, &line);
     fputs("}\n", file);
 }

@@ -6,32 +6,34 @@
 #include <string.h>
 #include <time.h>
 
-#include "gcoll/plan/steps.h"
-
 #define SWITCH      "GCOLL_RECORD"
 #define ROUNDS_MOST 0xfffffU
+#define STEPS_BYTES (sizeof(uint64_t[GCOLL_RECORD_STEPS][GCOLL_RECORD_STEP_WORDS]))
 #define WAIT_SINCE  3   /* the word with its time */
 #define TRIES       100 /* of reading what is being written */
 
-static gcoll_status is_wanted(bool *wanted) {
+static gcoll_status is_wanted(bool *wanted, bool *steps) {
     const char *given = getenv(SWITCH);
-    *wanted = !given || given[0] == '\0' || strcmp(given, "on") == 0;
+    *steps = given && strcmp(given, "steps") == 0;
+    *wanted = !given || given[0] == '\0' || strcmp(given, "on") == 0 || *steps;
     if (*wanted || strcmp(given, "off") == 0)
         return GCOLL_OK;
-    return gcoll_error(GCOLL_ERR_INVALID, SWITCH ": is '%.40s'; allowed are on and off", given);
+    return gcoll_error(GCOLL_ERR_INVALID, SWITCH ": is '%.40s'; allowed are on, off and steps", given);
 }
 
 gcoll_status gcoll_record_create(gcoll_context *context) {
     struct timespec now;
-    bool wanted;
-    gcoll_status status = is_wanted(&wanted);
+    bool wanted, steps;
+    gcoll_status status = is_wanted(&wanted, &steps);
     if (status != GCOLL_OK || !wanted)
         return status;
     context->record = gcoll_allocate_zeroed(context, sizeof *context->record);
     if (!context->record)
         return GCOLL_ERR_NO_MEMORY;
     context->record->peers = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_record_peer));
-    if (!context->record->peers) {
+    if (steps)
+        context->record->steps = gcoll_allocate_zeroed(context, STEPS_BYTES);
+    if (!context->record->peers || (steps && !context->record->steps)) {
         gcoll_record_free(context);
         return GCOLL_ERR_NO_MEMORY;
     }
@@ -48,6 +50,7 @@ void gcoll_record_free(gcoll_context *context) {
     if (!context->record)
         return;
     gcoll_record_unwatch(context);
+    gcoll_release(context, (void *)context->record->steps, STEPS_BYTES);
     gcoll_release(context, context->record->peers, context->size * sizeof(gcoll_record_peer));
     gcoll_release(context, context->record, sizeof *context->record);
     context->record = NULL;
@@ -226,15 +229,65 @@ void gcoll_record_wait_over(gcoll_context *context) {
         gcoll_record_wait_for(context, &none);
 }
 
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+static _Atomic uint64_t *step_slot(gcoll_record *record, uint64_t id) {
+    return record->steps[id & (GCOLL_RECORD_STEPS - 1)];
+}
+
+uint64_t gcoll_record_step_begin(gcoll_record *record, uint64_t number, const gcoll_step *step,
+                                 uint64_t bytes) {
+    const uint64_t id = atomic_load_explicit(&record->step_count, memory_order_relaxed) + 1;
+    _Atomic uint64_t *slot = step_slot(record, id);
+    const uint64_t words[] = {0,
+                              number,
+                              step->kind | (uint64_t)(step->round & 0xffffff) << 8 |
+                                  (uint64_t)(gcoll_step_is_message(step) ? step->peer : UINT32_MAX) << 32,
+                              step->message,
+                              bytes,
+                              gcoll_ticks(),
+                              0};
+    _Static_assert(sizeof words == GCOLL_RECORD_STEP_WORDS * sizeof words[0], "the words of a step");
+    for (int i = 0; i < GCOLL_RECORD_STEP_WORDS; i++)
+        atomic_store_explicit(&slot[i], words[i], i == 0 ? memory_order_relaxed : memory_order_release);
+    atomic_store_explicit(&slot[GCOLL_RECORD_STEP_ID], id, memory_order_release);
+    atomic_store_explicit(&record->step_count, id, memory_order_release);
+    return id;
+}
+
+void gcoll_record_step_end(gcoll_record *record, uint64_t id) {
+    _Atomic uint64_t *slot = step_slot(record, id);
+    if (atomic_load_explicit(&slot[GCOLL_RECORD_STEP_ID], memory_order_relaxed) == id)
+        atomic_store_explicit(&slot[GCOLL_RECORD_STEP_DONE], gcoll_ticks(), memory_order_relaxed);
+}
+
+void gcoll_record_model(gcoll_context *context, double alpha_s, double beta_s, double host_alpha_s,
+                        double host_beta_s) {
+    if (!context->record)
+        return;
+    gcoll_count_set(&context->record->alpha_ps, (uint64_t)(alpha_s * 1e12));
+    gcoll_count_set(&context->record->beta_fs, (uint64_t)(beta_s * 1e15));
+    gcoll_count_set(&context->record->host_alpha_ps, (uint64_t)(host_alpha_s * 1e12));
+    gcoll_count_set(&context->record->host_beta_fs, (uint64_t)(host_beta_s * 1e15));
+}
+
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCOLL_RECORD_WORDS]) {
-    _Atomic uint64_t *slot = gcoll_record_slot(record, number);
-    if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_acquire) != number)
+/* Copies a record whose first word says which one it is, if that one is there. */
+static bool read_slot(_Atomic uint64_t *slot, uint64_t first, int count, uint64_t *words) {
+    if (atomic_load_explicit(&slot[0], memory_order_acquire) != first)
         return false;
-    for (int i = 0; i < GCOLL_RECORD_WORDS; i++)
+    for (int i = 0; i < count; i++)
         words[i] = atomic_load_explicit(&slot[i], memory_order_acquire);
-    return atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) == number;
+    return atomic_load_explicit(&slot[0], memory_order_relaxed) == first;
+}
+
+bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCOLL_RECORD_WORDS]) {
+    return read_slot(gcoll_record_slot(record, number), number, GCOLL_RECORD_WORDS, words);
+}
+
+bool gcoll_record_read_step(gcoll_record *record, uint64_t id, uint64_t words[GCOLL_RECORD_STEP_WORDS]) {
+    return read_slot(step_slot(record, id), id, GCOLL_RECORD_STEP_WORDS, words);
 }
 
 /* Numbers of operations never decrease in time, and the newest one is not known to a thread outside: it is

@@ -16,11 +16,12 @@
 
 #include "gcoll/base/ticks.h"
 #include "gcoll/context/context.h"
-#include "gcoll/plan.h"
+#include "gcoll/plan/steps.h"
 
-#define GCOLL_RECORD_OPERATIONS 1024 /* a power of two */
-#define GCOLL_RECORD_NAMES      256  /* algorithms with their options; later ones are "other" */
-#define GCOLL_RECORD_PEERS      4    /* ranks named of those that are waited for */
+#define GCOLL_RECORD_OPERATIONS 1024  /* a power of two */
+#define GCOLL_RECORD_STEPS      16384 /* a power of two; only if steps are recorded */
+#define GCOLL_RECORD_NAMES      256   /* algorithms with their options; later ones are "other" */
+#define GCOLL_RECORD_PEERS      4     /* ranks named of those that are waited for */
 
 /* Words of an operation. */
 enum {
@@ -46,6 +47,18 @@ enum {
     GCOLL_RECORD_OWN_COUNTS = 8
 };
 #define GCOLL_RECORD_FAILED 1 /* how it ended; 0: well, or not yet */
+
+/* Words of a step of an operation. */
+enum {
+    GCOLL_RECORD_STEP_ID,        /* 0: it is being written */
+    GCOLL_RECORD_STEP_OPERATION, /* number */
+    GCOLL_RECORD_STEP_WHAT,      /* kind (8 bits), round (24), peer (32) */
+    GCOLL_RECORD_STEP_MESSAGE,   /* its index, by which the two ranks mean the same */
+    GCOLL_RECORD_STEP_BYTES,
+    GCOLL_RECORD_STEP_BEGUN,
+    GCOLL_RECORD_STEP_DONE, /* 0: in flight */
+    GCOLL_RECORD_STEP_WORDS
+};
 
 /* Counters: the thread inside writes them, any thread reads them. */
 typedef _Atomic uint64_t gcoll_count;
@@ -105,6 +118,11 @@ typedef struct gcoll_record_wait {
 
 struct gcoll_record {
     _Atomic uint64_t operations[GCOLL_RECORD_OPERATIONS][GCOLL_RECORD_WORDS];
+    _Atomic uint64_t (*steps)[GCOLL_RECORD_STEP_WORDS]; /* NULL: they are not recorded */
+    _Atomic uint64_t step_count;                        /* begun so far */
+    gcoll_count alpha_ps,
+        beta_fs; /* of a message by the cost model: an empty one, and a byte more; 0: unknown */
+    gcoll_count host_alpha_ps, host_beta_fs; /* within a host */
     _Atomic uint64_t version; /* version counter of `wait` (a seqlock): odd while `wait` is being written */
     _Atomic uint64_t wait[4 + GCOLL_RECORD_PEERS / 2];
     _Atomic uint32_t name_count;
@@ -209,6 +227,20 @@ static inline void gcoll_record_received(gcoll_context *context, uint32_t peer, 
     gcoll_count_add(&counts->received_bytes, bytes);
 }
 
+static inline bool gcoll_record_has_steps(const gcoll_context *context) {
+    return context->record && context->record->steps;
+}
+
+/* A step begins, if steps are recorded: a message is posted, a local step starts. Returns its id. */
+uint64_t gcoll_record_step_begin(gcoll_record *record, uint64_t number, const gcoll_step *step,
+                                 uint64_t bytes);
+void gcoll_record_step_end(gcoll_record *record, uint64_t id);
+/* Copies step `id`, if it is there, whole. From any thread. */
+bool gcoll_record_read_step(gcoll_record *record, uint64_t id, uint64_t words[GCOLL_RECORD_STEP_WORDS]);
+/* What the cost model says of messages; of those within a host 0, if they cost the same. */
+void gcoll_record_model(gcoll_context *context, double alpha_s, double beta_s, double host_alpha_s,
+                        double host_beta_s);
+
 /* It ends by an error. round and peer are those of a step that was in flight; GCOLL_NO_RANK: none was. */
 void gcoll_record_fail(gcoll_context *context, uint64_t number, const gcoll_record_shape *shape,
                        uint32_t round, uint32_t peer);
@@ -251,8 +283,9 @@ gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context);
 /* The duration of so many ticks. */
 uint64_t gcoll_record_duration_ns(const gcoll_record *record, uint64_t ticks);
 
-/* The messages so far were of the context's creation, and none of the caller's. Inside. */
-void gcoll_record_forget_messages(gcoll_context *context);
+/* What was done so far was for the context's creation, and is none of the caller's. Nobody else has the
+ * context yet. */
+void gcoll_record_forget_counts(gcoll_context *context);
 
 /* ---- Files (file.c) ------------------------------------------------------------------------------ */
 

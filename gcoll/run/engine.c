@@ -233,9 +233,10 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
                         messages * sizeof *run->opened,
                         plan->rounds * sizeof *run->round_left,
                         own_blocks ? messages * sizeof *run->told : 0,
-                        messages * sizeof *run->heard};
-    char *parts[8];
-    for (size_t i = 0; i < 8; i++) {
+                        messages * sizeof *run->heard,
+                        gcoll_record_has_steps(run->context) ? steps * sizeof *run->recorded : 0};
+    char *parts[sizeof sizes / sizeof sizes[0]];
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         parts[i] = base ? base + at : NULL;
         at += (sizes[i] + 63) & ~UINT64_C(63);
     }
@@ -247,6 +248,7 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     run->round_left = (uint64_t)plan->window + 1 >= plan->rounds ? NULL : (void *)parts[5];
     run->told = own_blocks ? (void *)parts[6] : NULL;
     run->heard = (void *)parts[7];
+    run->recorded = gcoll_record_has_steps(run->context) ? (void *)parts[8] : NULL;
     return at;
 }
 
@@ -446,6 +448,8 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
     if (run->work && run->steps[index].posted)
         gcoll_device_work_messages(run, -1);
     run->steps[index].posted = false;
+    if (run->recorded)
+        gcoll_record_step_end(run->context->record, run->recorded[index]);
     run->waiting[index] = step->dependencies; /* reset for the next run */
     if (--run->unfinished == 0) {
         if (run->is_doubtful && !settle_doubt(run))
@@ -558,6 +562,9 @@ static void run_local(gcoll_run *run, bound_step *bound) {
 /* False if the context broke. */
 static bool start_step(gcoll_run *run, uint32_t index) {
     bound_step *bound = &run->steps[index];
+    if (run->recorded)
+        run->recorded[index] = gcoll_record_step_begin(run->context->record, run->sequence, bound->step,
+                                                       bound->step->count * run->type_bytes);
     if (bound->message)
         return post(run, bound);
     if (run->work && gcoll_step_is_on_device(run->plan, bound->step))
