@@ -319,7 +319,7 @@ TEST_P(Record, EveryFormIsRecorded) {
 
 TEST_F(Records, SettingsThatMakeNoSenseAreRefused) {
     const std::vector<std::vector<const char *>> rows = {
-        {"GCOLL_RECORD", "yes", "GCOLL_RECORD: is 'yes'; allowed are on and off"},
+        {"GCOLL_RECORD", "yes", "GCOLL_RECORD: is 'yes'; allowed are on, off and steps"},
         {"GCOLL_DUMP_SIGNAL", "KILL", "GCOLL_DUMP_SIGNAL: is 'KILL'; allowed are USR1, USR2, HUP and"},
         {"GCOLL_DUMP_SIGNAL", "9", "GCOLL_DUMP_SIGNAL: is '9'"}};
     for (const auto &row : rows) {

@@ -25,7 +25,7 @@ struct Dump {
     uint32_t rank = 0, size = 4;
     std::string group = "00112233445566778899aabbccddeeff", host = "one", job = "made", broken, waiting;
     int64_t began_unix = kUnix;
-    std::vector<std::string> operations;
+    std::vector<std::string> operations, steps; // no steps: they were not recorded
 
     std::string text() const {
         std::ostringstream out;
@@ -33,7 +33,12 @@ struct Dump {
             << R"(", "rank": )" << rank << R"(, "size": )" << size << R"(, "process": 1, "host": ")" << host
             << R"(", "transport": "tcp", "clock": {"began_unix_ns": )" << began_unix
             << R"(, "dumped_unix_ns": )" << began_unix + 9000000 << R"(, "dumped_ns": 9000000}, )" << broken
-            << waiting << R"("begun": )" << operations.size() << R"(, "operations": [)";
+            << waiting;
+        if (!steps.empty())
+            out << R"("model": {"alpha_ps": 5000000, "beta_fs": 1000000, "host_alpha_ps": 0, "host_beta_fs": 0}, "steps": [)";
+        for (size_t i = 0; i < steps.size(); i++)
+            out << (i > 0 ? ", " : "") << steps[i] << (i + 1 == steps.size() ? "], " : "");
+        out << R"("begun": )" << operations.size() << R"(, "operations": [)";
         for (size_t i = 0; i < operations.size(); i++)
             out << (i > 0 ? ", " : "") << operations[i];
         out << "]}";
@@ -50,6 +55,14 @@ std::string operation(uint64_t number, int64_t entered, int64_t done, uint64_t c
     if (done >= 0)
         out << R"(, "done_ns": )" << done;
     out << "}";
+    return out.str();
+}
+
+std::string step(uint64_t operation, const std::string &kind, uint32_t round, int64_t peer, uint64_t bytes,
+                 int64_t begun, int64_t done) {
+    std::ostringstream out;
+    out << '[' << operation << ", \"" << kind << "\", " << round << ", " << peer << ", " << round - 1 << ", "
+        << bytes << ", " << begun << ", " << done << ']';
     return out.str();
 }
 
@@ -115,8 +128,9 @@ TEST_F(TraceTool, ALateRankIsNamedFirst) {
         *done += 7 * kUs;
     }));
     const outcome o = trace();
-    expect_said(o, "over the 20 operations that all ranks have\n\n  rank    came last  behind the median\n"
-                   "     2          80%             5.6 us\n");
+    expect_said(o, "over the 20 operations that all ranks have\n\n  rank    came last  behind the median  in "
+                   "each quarter of them\n"
+                   "     2          80%             5.6 us     5.6 us    5.6 us    5.6 us    5.6 us\n");
 }
 
 TEST_F(TraceTool, TheFirstCallThatDiffers) {
@@ -180,6 +194,121 @@ TEST_F(TraceTool, ClocksOfHostsMeet) {
     write(all);
     const outcome o = trace();
     expect_said(o, "      20      30.0 us      30.0 us");
+}
+
+// A job whose ranks send around a ring, in each of 20 operations 3 times: `takes` says how long from rank to
+// the next.
+std::vector<Dump> ring(std::vector<Dump> all,
+                       const std::function<int64_t(uint32_t from, uint64_t number)> &takes,
+                       const std::function<int64_t(uint32_t from, uint64_t number)> &late = nullptr) {
+    const uint32_t size = static_cast<uint32_t>(all.size());
+    for (uint64_t number = 1; number <= 20; number++)
+        for (uint32_t round = 1; round <= 3; round++)
+            for (uint32_t from = 0; from < size; from++) {
+                const uint32_t to = (from + 1) % size;
+                const int64_t wanted =
+                    static_cast<int64_t>(number) * 10000 * kUs + round * 800 * kUs - 800 * kUs;
+                const int64_t sent = wanted + (late ? late(from, number) : 0);
+                all[from].steps.push_back(step(number, "send", round, to, 4096, sent, sent + 1));
+                all[to].steps.push_back(step(number, "receive and reduce", round, from, 4096, wanted,
+                                             sent + takes(from, number)));
+            }
+    return all;
+}
+
+std::vector<Dump> with_operations(std::vector<Dump> all, const std::string &collective = "allreduce") {
+    for (uint32_t rank = 0; rank < all.size(); rank++) {
+        all[rank].rank = rank;
+        all[rank].size = static_cast<uint32_t>(all.size());
+        for (uint64_t number = 1; number <= 20; number++)
+            all[rank].operations.push_back(operation(number, static_cast<int64_t>(number) * 10000 * kUs,
+                                                     static_cast<int64_t>(number) * 10000 * kUs + 2000 * kUs,
+                                                     100, collective));
+    }
+    return all;
+}
+
+TEST_F(TraceTool, ASlowLinkIsNamedFirst) {
+    write(ring(with_operations(std::vector<Dump>(8)), [](uint32_t from, uint64_t number) {
+        return from == 5 && number > 10 ? 200 * kUs : (20 + from) * kUs; // in the second half
+    }));
+    const outcome o = trace();
+    expect_said(o, "times in each quarter\n     5 -> 6             60 ");
+    expect_said(o, " 1.1   1.1   8.7   8.7\n\nMessages of each step"); // and no other link
+    expect_not_said(o, "at one end");
+}
+
+TEST_F(TraceTool, ARankWhoseLinksAreSlowIsNamed) {
+    write(ring(with_operations(std::vector<Dump>(8)), [](uint32_t from, uint64_t) {
+        return from == 4 || from == 5 ? (200 + from) * kUs : 20 * kUs;
+    }));
+    const outcome o = trace();
+    expect_said(o, "     5 -> 6 ");
+    expect_said(o, "     4 -> 5 ");
+    expect_said(o, "Rank 5 is at one end of all of them");
+}
+
+// What is sent late, or waits for the message before it on the same link, does not make that link slow.
+TEST_F(TraceTool, ALateSenderMakesNoLinkSlow) {
+    write(ring(
+        with_operations(std::vector<Dump>(4)), [](uint32_t, uint64_t) { return 20 * kUs; },
+        [](uint32_t from, uint64_t) { return from == 2 ? 700 * kUs : 0; }));
+    expect_not_said(trace(), "Slow links");
+}
+
+TEST_F(TraceTool, StepsAreShownBesideTheModel) {
+    write(ring(with_operations(std::vector<Dump>(4)), [](uint32_t, uint64_t) { return 20 * kUs; }));
+    const outcome o = trace();
+    expect_said(o, "Messages of each step of allreduce of 100 float32, sum by ring\n");
+    expect_said(
+        o, "       2        80         4096      20.0 us      20.0 us       9.1 us\n"); // 5 us and 4096 ns
+}
+
+// Of a broadcast ranks learn nothing about the first one's clock, but from message to message they do. One
+// link is slow in one direction, which must not pass for a clock.
+TEST_F(TraceTool, ClocksMeetByMessagesAlongAChain) {
+    std::vector<Dump> all = ring(with_operations(std::vector<Dump>(5), "broadcast"),
+                                 [](uint32_t from, uint64_t) { return from == 3 ? 700 * kUs : 20 * kUs; });
+    for (uint64_t number = 1; number <= 20; number++)
+        for (uint32_t from = 0; from < 5; from++) { // and back, before that
+            const uint32_t to = (from + 4) % 5;
+            const int64_t sent = static_cast<int64_t>(number) * 10000 * kUs - 500 * kUs;
+            all[from].steps.push_back(step(number, "send", 9, to, 4096, sent, sent + 1));
+            all[to].steps.push_back(step(number, "receive", 9, from, 4096, sent, sent + 20 * kUs));
+        }
+    for (uint32_t rank = 0; rank < 5; rank++) {
+        all[rank].host = "host" + std::to_string(rank);
+        all[rank].began_unix += rank * 50000 * kUs; // its clock is ahead
+    }
+    write(all);
+    const outcome o = trace();
+    expect_said(o, "times in each quarter\n     3 -> 4             60 ");
+    expect_said(o, "      20       2.0 ms       2.0 ms"); // as long as each rank took
+    expect_not_said(o, "100%");
+}
+
+TEST_F(TraceTool, StepsThatMakeNoSenseAreNamed) {
+    const std::vector<std::pair<std::string, std::string>> rows = {
+        {"7", "a step is no array of 8"},
+        {"[1, 2]", "a step is no array of 8"},
+        {R"([1, 2, 1, 1, 0, 4, 5, 6])", "a step has no text in its place 2"},
+        {R"([1, "send", "1", 1, 0, 4, 5, 6])", "a step has no whole number in its place 3"},
+        {R"([1, "send", 1, 4, 0, 4, 5, 6])", "a step of operation 1 makes no sense"},
+        {R"([1, "send", 1, 0, 0, 4, 5, 6])", "a step of operation 1 makes no sense"},
+        {R"([1, "send", 1, -1, 0, 4, 5, 6])", "a step of operation 1 makes no sense"},
+        {R"([1, "send", 0, 1, 0, 4, 5, 6])", "a step of operation 1 makes no sense"},
+        {R"([1, "copy", 1, -1, 0, -4, 5, 6])", "a step of operation 1 makes no sense"},
+        {R"([1, "copy", 1, -1, 0, 4, 9223372036854775807, 6])", "a step of operation 1 makes no sense"},
+    };
+    for (const auto &row : rows) {
+        std::vector<Dump> all = job();
+        all[0].steps.push_back(row.first);
+        write(all);
+        const outcome o = trace();
+        EXPECT_TRUE(contains(o.err, "rank0.json: " + row.second + "; left out")) << row.first << "\n"
+                                                                                 << o.err;
+        expect_said(o, "3 of 4 ranks");
+    }
 }
 
 TEST_F(TraceTool, PerfettoReadsIt) {

@@ -16,6 +16,7 @@
 static void rank_free(trace_rank *rank) {
     free(rank->path);
     free(rank->operations);
+    free(rank->steps);
 }
 
 /* The file's bytes, with a NUL behind them. */

@@ -4,11 +4,14 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "gcoll/base/text.h"
 #include "gcoll/plan.h"
 
 #define OPERATIONS_MOST 4096                         /* the recorder keeps 1,024 */
-#define UNIX_MOST       INT64_C(4000000000000000000) /* the year 2096; sums of two have 64 bits */
+#define STEPS_MOST      65536                        /* it keeps 16,384 */
+#define UNIX_MOST       INT64_C(2500000000000000000) /* the year 2049; what clock.c adds up has 64 bits */
 
 bool trace_read_operation(field_reader *r, struct json_object *from, const trace_rank *rank,
                           trace_operation *to) {
@@ -60,6 +63,64 @@ static bool read_operations(field_reader *r, struct json_object *all, trace_rank
                                to->operations[i - 1].number);
     }
     to->count = count;
+    return true;
+}
+
+/* "[operation, kind, step, peer, message, bytes, begun_ns, done_ns]" */
+static bool read_step(field_reader *r, struct json_object *from, const trace_rank *rank, trace_step *to) {
+    enum { OPERATION, KIND, STEP, PEER, MESSAGE, BYTES, BEGUN, DONE, FIELDS };
+    int64_t values[FIELDS] = {0};
+    if (!json_object_is_type(from, json_type_array) || json_object_array_length(from) < FIELDS)
+        return field_wrong(r, "a step is no array of %d", FIELDS);
+    for (size_t i = 0; i < FIELDS; i++) {
+        struct json_object *value = json_object_array_get_idx(from, i);
+        if (!json_object_is_type(value, i == KIND ? json_type_string : json_type_int))
+            return field_wrong(r, "a step has no %s in its place %zu", i == KIND ? "text" : "whole number",
+                               i + 1);
+        values[i] = i == KIND ? 0 : json_object_get_int64(value);
+    }
+    snprintf(to->name, sizeof to->name, "%s", json_object_get_string(json_object_array_get_idx(from, KIND)));
+    gcoll_text_clean(to->name);
+    to->kind = strcmp(to->name, "send") == 0          ? TRACE_SEND
+               : strncmp(to->name, "receive", 7) == 0 ? TRACE_RECEIVE
+                                                      : TRACE_LOCAL;
+    const bool is_message = to->kind != TRACE_LOCAL;
+    if (values[OPERATION] < 0 || values[STEP] < 1 || values[STEP] > UINT32_MAX - 1 || values[MESSAGE] < 0 ||
+        values[MESSAGE] > UINT32_MAX - 1 || values[BYTES] < 0 || values[BEGUN] < 0 ||
+        values[BEGUN] > TRACE_TIME_MOST || values[DONE] < -1 || values[DONE] > TRACE_TIME_MOST ||
+        (is_message && (values[PEER] < 0 || values[PEER] >= rank->size || values[PEER] == rank->rank)))
+        return field_wrong(r, "a step of operation %" PRId64 " makes no sense", values[OPERATION]);
+    to->operation = (uint64_t)values[OPERATION];
+    to->round = (uint32_t)values[STEP];
+    to->peer = is_message ? (uint32_t)values[PEER] : TRACE_NONE;
+    to->message = (uint32_t)values[MESSAGE];
+    to->bytes = (uint64_t)values[BYTES];
+    to->begun = values[BEGUN];
+    to->done = values[DONE];
+    if (to->done >= 0 && to->done < to->begun)
+        to->done = to->begun;
+    return true;
+}
+
+static bool read_steps(field_reader *r, struct json_object *all, trace_rank *to) {
+    struct json_object *list, *model;
+    if (!field_object(r, all, "steps", json_type_array, &list) ||
+        !field_object(r, all, "model", json_type_object, &model))
+        return false;
+    if (model && (!field_number(r, model, "alpha_ps", false, &to->alpha_ps) ||
+                  !field_number(r, model, "beta_fs", false, &to->beta_fs) ||
+                  !field_number(r, model, "host_alpha_ps", true, &to->host_alpha_ps) ||
+                  !field_number(r, model, "host_beta_fs", true, &to->host_beta_fs)))
+        return false;
+    const size_t count = list ? json_object_array_length(list) : 0;
+    if (count > STEPS_MOST)
+        return field_wrong(r, "has more than %d steps", STEPS_MOST);
+    to->steps = calloc(count + 1, sizeof *to->steps);
+    if (!to->steps)
+        return field_wrong(r, "out of memory");
+    for (to->step_count = 0; to->step_count < count; to->step_count++)
+        if (!read_step(r, json_object_array_get_idx(list, to->step_count), to, &to->steps[to->step_count]))
+            return false;
     return true;
 }
 
@@ -124,5 +185,5 @@ bool trace_read_dump(field_reader *r, struct json_object *all, trace_rank *to) {
     return field_whole(r, clock, "began_unix_ns", UNIX_MOST, false, 0, &to->began_unix) &&
            field_whole(r, clock, "dumped_ns", TRACE_TIME_MOST, false, 0, &to->dumped) &&
            field_number(r, all, "begun", true, &to->begun) && read_cause(r, all, to) &&
-           trace_read_wait(r, all, to) && read_operations(r, all, to);
+           trace_read_wait(r, all, to) && read_operations(r, all, to) && read_steps(r, all, to);
 }

@@ -9,6 +9,7 @@
 #include "tools/trace/trace.h"
 
 #define LISTED     8 /* of a list that may be long */
+#define QUARTERS   4
 #define LATE_LEAST 4 /* operations, before somebody is called late */
 
 static const char *state_word(const trace_operation *o) {
@@ -113,10 +114,23 @@ static void list_causes(const trace_job *job, FILE *file) {
 
 /* ---- Calls that differ --------------------------------------------------------------------------------- */
 
+int trace_compare_calls(const trace_operation *a, const trace_operation *b) {
+    int order = strcmp(a->collective, b->collective);
+    if (order == 0)
+        order = strcmp(a->type, b->type);
+    if (order == 0)
+        order = strcmp(a->op, b->op);
+    if (order == 0)
+        order = strcmp(a->algorithm, b->algorithm);
+    if (order == 0)
+        order = (a->root > b->root) - (a->root < b->root);
+    if (order != 0 || a->has_own_counts || b->has_own_counts)
+        return order;
+    return (a->count > b->count) - (a->count < b->count);
+}
+
 static bool is_same_call(const trace_operation *a, const trace_operation *b) {
-    return strcmp(a->collective, b->collective) == 0 && strcmp(a->type, b->type) == 0 &&
-           strcmp(a->op, b->op) == 0 && strcmp(a->algorithm, b->algorithm) == 0 && a->root == b->root &&
-           (a->has_own_counts || b->has_own_counts || a->count == b->count);
+    return trace_compare_calls(a, b) == 0;
 }
 
 /* Whether ranks differ at `number`; *one and *other are of two that do. */
@@ -203,6 +217,8 @@ typedef struct lateness {
     uint32_t rank;
     uint64_t operations, last; /* that all ranks have, and in which it came last */
     double behind;             /* ns after the median of all, summed over those */
+    double quarter[QUARTERS];  /* the same, of each quarter of them */
+    uint64_t of_quarter[QUARTERS];
 } lateness;
 
 static int by_time(const void *a, const void *b) {
@@ -216,8 +232,8 @@ static int by_behind(const void *a, const void *b) {
 }
 
 /* Adds an operation that all ranks have. */
-static void add_arrivals(const trace_job *job, uint64_t number, int64_t *times, int64_t *sorted,
-                         lateness *late) {
+static void add_arrivals(const trace_job *job, uint64_t number, size_t quarter, int64_t *times,
+                         int64_t *sorted, lateness *late) {
     uint32_t last = 0;
     for (uint32_t i = 0; i < job->count; i++) {
         const trace_operation *o = trace_find(&job->ranks[i], number);
@@ -231,7 +247,10 @@ static void add_arrivals(const trace_job *job, uint64_t number, int64_t *times, 
     for (uint32_t i = 0; i < job->count; i++) {
         late[i].operations++;
         late[i].last += i == last;
-        late[i].behind += times[i] > median ? (double)(times[i] - median) : 0;
+        const double behind = times[i] > median ? (double)(times[i] - median) : 0;
+        late[i].behind += behind;
+        late[i].quarter[quarter] += behind;
+        late[i].of_quarter[quarter]++;
     }
 }
 
@@ -242,18 +261,26 @@ static void list_late(const trace_job *job, FILE *file) {
         for (uint32_t i = 0; i < job->count; i++)
             late[i].rank = job->ranks[i].rank;
         for (size_t k = 0; k < job->ranks[0].count; k++)
-            add_arrivals(job, job->ranks[0].operations[k].number, times, times + job->count, late);
+            add_arrivals(job, job->ranks[0].operations[k].number, k * QUARTERS / job->ranks[0].count, times,
+                         times + job->count, late);
         qsort(late, job->count, sizeof *late, by_behind);
     }
     if (late && times && job->count > 1 && late[0].operations >= LATE_LEAST) {
         fprintf(file,
-                "\nWho comes late, over the %" PRIu64 " operations that all ranks have\n\n%6s %12s %18s\n",
-                late[0].operations, "rank", "came last", "behind the median");
+                "\nWho comes late, over the %" PRIu64
+                " operations that all ranks have\n\n%6s %12s %18s  %s\n",
+                late[0].operations, "rank", "came last", "behind the median", "in each quarter of them");
         for (uint32_t i = 0; i < job->count && i < LISTED && late[i].behind > 0; i++) {
             char mean[32];
             trace_say_time((int64_t)(late[i].behind / (double)late[i].operations), mean);
-            fprintf(file, "%6" PRIu32 " %11.0f%% %18s\n", late[i].rank,
+            fprintf(file, "%6" PRIu32 " %11.0f%% %18s ", late[i].rank,
                     100.0 * (double)late[i].last / (double)late[i].operations, mean);
+            for (int q = 0; q < QUARTERS; q++) {
+                if (late[i].of_quarter[q] > 0)
+                    trace_say_time((int64_t)(late[i].quarter[q] / (double)late[i].of_quarter[q]), mean);
+                fprintf(file, " %9s", late[i].of_quarter[q] > 0 ? mean : "-");
+            }
+            fputc('\n', file);
         }
     }
     free(late);
@@ -351,4 +378,5 @@ void trace_report(const trace_job *job, FILE *file) {
     list_difference(job, file);
     list_late(job, file);
     list_kinds(job, file);
+    trace_report_messages(job, file);
 }

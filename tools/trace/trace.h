@@ -24,6 +24,31 @@ typedef struct trace_operation {
     char collective[TRACE_NAME], type[TRACE_NAME], op[TRACE_NAME], algorithm[64];
 } trace_operation;
 
+typedef enum trace_step_kind { TRACE_SEND, TRACE_RECEIVE, TRACE_LOCAL } trace_step_kind;
+
+/* One step of one operation of one rank. */
+typedef struct trace_step {
+    uint64_t operation, bytes;
+    trace_step_kind kind;
+    uint32_t round;         /* from 1 */
+    uint32_t peer, message; /* of a message; else TRACE_NONE and 0 */
+    int64_t begun, done;    /* done -1: in flight */
+    char name[TRACE_NAME];
+} trace_step;
+
+/* A message, as both sides have it. */
+typedef struct trace_message {
+    uint64_t operation, bytes;
+    uint32_t from, to, round;
+    int64_t sent, wanted, done; /* when it was posted on both sides, and when it had come */
+    int64_t start;              /* when it began to move */
+} trace_message;
+
+typedef struct trace_messages {
+    trace_message *list;
+    size_t count, room;
+} trace_messages;
+
 typedef struct trace_rank {
     char *path;
     uint32_t rank, size;
@@ -41,6 +66,10 @@ typedef struct trace_rank {
     uint64_t begun;              /* operations in all */
     trace_operation *operations; /* by number, increasing */
     size_t count;
+    trace_step *steps; /* in the order in which they began */
+    size_t step_count;
+    uint64_t alpha_ps, beta_fs, host_alpha_ps,
+        host_beta_fs; /* the cost model, of a message; alpha 0: unknown */
 } trace_rank;
 
 /* A job: its ranks in order. Ranks whose file is missing or cannot be read are not in it. */
@@ -64,6 +93,14 @@ void trace_align(trace_job *job);
 
 /* report.c: the tables. */
 void trace_report(const trace_job *job, FILE *file);
+/* By what makes one the same call as another, however often it was made. */
+int trace_compare_calls(const trace_operation *a, const trace_operation *b);
+
+/* links.c: finds the messages that both sides know of. False: out of memory. */
+bool trace_match(const trace_job *job, trace_messages *all);
+void trace_messages_free(trace_messages *all);
+/* Slow links, and the times of steps, if steps were recorded. */
+void trace_report_messages(const trace_job *job, FILE *file);
 
 /* say.c: "allreduce of 400 float32, sum by ring"; "1.2 ms"; "waits for 3 for 1.2 s, step 2 of 6", or nothing
  */
