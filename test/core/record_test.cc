@@ -8,6 +8,7 @@
 #include <atomic>
 #include <fstream>
 #include <json-c/json.h>
+#include <map>
 #include <memory>
 #include <sstream>
 #include <thread>
@@ -314,6 +315,92 @@ TEST_P(Record, EveryFormIsRecorded) {
         const int64_t counts[] = {5, 6, 7, 7};
         for (size_t i = 0; i < 4; i++)
             EXPECT_EQ(whole(all[i], "count"), counts[i]);
+    });
+}
+
+// In a ring each rank sends 2 (P - 1) blocks to the next one, and receives as many from the one before, in
+// steps 1 and on.
+TEST_P(Record, StepsAreThoseOfThePlan) {
+    const Variable steps("GCOLL_RECORD", "steps");
+    Folder folder;
+    const uint32_t size = 3;
+    const size_t operations_run = 40;
+    run_threads(size, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        for (size_t i = 0; i < operations_run; i++)
+            EXPECT_GCOLL_OK(sum(context, 300));
+        EXPECT_GCOLL_OK(gcoll_context_dump(context, (folder.path() + "/" + std::to_string(rank)).c_str()));
+    });
+    std::map<std::vector<int64_t>, int> messages; // operation, from, to, index: on both sides
+    for (uint32_t rank = 0; rank < size; rank++) {
+        const Json dump = read(folder.path() + "/" + std::to_string(rank));
+        ASSERT_TRUE(dump);
+        EXPECT_GT(whole(field(dump.get(), "model"), "alpha_ps"), 0);
+        json_object *list = field(dump.get(), "steps");
+        ASSERT_TRUE(list);
+        size_t sends = 0, receives = 0;
+        for (size_t i = 0; i < json_object_array_length(list); i++) {
+            json_object *step = json_object_array_get_idx(list, i);
+            const auto number = [&](size_t at) {
+                return json_object_get_int64(json_object_array_get_idx(step, at));
+            };
+            const std::string kind = json_object_get_string(json_object_array_get_idx(step, 1));
+            EXPECT_LE(number(6), number(7)) << "begun and done";
+            EXPECT_LE(number(2), 2 * (size - 1));
+            const int64_t peer = number(3), own = rank;
+            if (kind == "send") {
+                EXPECT_EQ(peer, (rank + 1) % size);
+                messages[{number(0), own, peer, number(4)}] |= 1;
+                sends++;
+            } else if (kind.rfind("receive", 0) == 0) {
+                EXPECT_EQ(peer, (rank + size - 1) % size);
+                messages[{number(0), peer, own, number(4)}] |= 2;
+                receives++;
+            } else {
+                EXPECT_EQ(peer, -1) << kind;
+                continue;
+            }
+            EXPECT_EQ(number(5), 400) << "bytes of a block";
+        }
+        EXPECT_EQ(sends, operations_run * 2 * (size - 1));
+        EXPECT_EQ(receives, operations_run * 2 * (size - 1));
+    }
+    EXPECT_EQ(messages.size(), size * operations_run * 2 * (size - 1));
+    for (const auto &message : messages)
+        EXPECT_EQ(message.second, 3) << "of operation " << message.first[0];
+}
+
+// More than the ring holds, while another thread reads it.
+TEST_P(Record, StepsAreWholeWhileTheyAreOverwritten) {
+    const Variable steps("GCOLL_RECORD", "steps");
+    Folder folder;
+    std::atomic<int> dumps{0};
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        const std::string path = folder.path() + "/" + std::to_string(rank);
+        std::atomic<bool> ends{false};
+        std::thread other([&] {
+            while (!ends || dumps < 4) {
+                ASSERT_GCOLL_OK(gcoll_context_dump(context, path.c_str()));
+                const Json dump = read(path);
+                ASSERT_TRUE(dump) << "a whole file";
+                json_object *list = field(dump.get(), "steps");
+                int64_t before = 0;
+                for (size_t i = 0; list && i < json_object_array_length(list); i++) {
+                    json_object *step = json_object_array_get_idx(list, i);
+                    const auto number = [&](size_t at) {
+                        return json_object_get_int64(json_object_array_get_idx(step, at));
+                    };
+                    ASSERT_GE(number(0), before) << "operations, one after another";
+                    before = number(0);
+                    if (number(3) >= 0) // the bytes of a message are half of its operation's
+                        ASSERT_TRUE(number(5) == 4 * (number(0) % 5 + 1)) << number(0) << ": " << number(5);
+                }
+                dumps++;
+            }
+        });
+        for (uint64_t number = 1; number <= 6000; number++)
+            EXPECT_GCOLL_OK(sum(context, 2 * (number % 5 + 1)));
+        ends = true;
+        other.join();
     });
 }
 

@@ -12,10 +12,11 @@
 
 #include "tools/trace/trace.h"
 
-#define NARROW_NS  INT64_C(200000)
-#define FAR        (INT64_MAX / 4)
-#define SHIFT_MOST INT64_C(1900000000000000000) /* sixty years: a clock that starts in 1970 is mended, too   \
-                                                 */
+#define NARROW_NS INT64_C(200000)
+#define FAR       (INT64_MAX / 4)
+#define SHIFT_MOST                                                                                           \
+    INT64_C(1900000000000000000) /* sixty years: a clock that starts in 1970 is mended, too                  \
+                                  */
 
 /* Times of `later` are at least those of `earlier` less `ns`, once both have one clock: so what is added to
  * the clock of `earlier` is at most what is added to that of `later`, and `ns`. */
@@ -143,7 +144,7 @@ static void shift(trace_rank *rank, int64_t by) {
     }
     for (size_t i = 0; i < rank->step_count; i++) {
         rank->steps[i].begun += by;
-        rank->steps[i].done += rank->steps[i].done >= 0 ? by : 0;
+        rank->steps[i].done += rank->steps[i].done != TRACE_NEVER ? by : 0;
     }
 }
 

@@ -76,7 +76,7 @@ static bool match_pair(const trace_step *const *sends, size_t send_count, const 
                        const trace_rank *to, trace_messages *all) {
     for (size_t i = 0; i < to->step_count; i++) {
         const trace_step *receive = &to->steps[i];
-        if (receive->kind != TRACE_RECEIVE || receive->peer != from->rank || receive->done < 0)
+        if (receive->kind != TRACE_RECEIVE || receive->peer != from->rank || receive->done == TRACE_NEVER)
             continue;
         const trace_step *send = find_send(sends, send_count, receive, to->rank);
         if (!send)

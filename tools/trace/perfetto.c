@@ -1,5 +1,6 @@
 /* tools/trace/perfetto.c - the job as JSON for Perfetto (https://ui.perfetto.dev) and chrome://tracing, by
- * "Trace Event Format" (Google, 2016): a process a rank, an event of type X an operation, in microseconds. */
+ * "Trace Event Format" (Google, 2016): a process a rank, an event of type X an operation, and a step, in
+ * microseconds. */
 #include <inttypes.h>
 #include <json-c/json.h>
 #include <stdio.h>
@@ -55,13 +56,36 @@ static struct json_object *operation_event(const trace_operation *o, uint32_t ra
     return event;
 }
 
+static struct json_object *step_event(const trace_step *step, uint32_t rank, uint32_t row, int64_t end) {
+    char name[TRACE_NAME + 32];
+    if (step->kind == TRACE_LOCAL)
+        snprintf(name, sizeof name, "%s", step->name);
+    else
+        snprintf(name, sizeof name, "%s %s %" PRIu32, step->name, step->kind == TRACE_SEND ? "to" : "from",
+                 step->peer);
+    struct json_object *event = event_of(name, "X", rank, row), *arguments = json_object_new_object();
+    add_text(event, "cat", "step");
+    json_object_object_add(event, "ts", tool_json_number((double)step->begun / 1e3));
+    json_object_object_add(event, "dur", tool_json_number((double)(end - step->begun) / 1e3));
+    json_object_object_add(arguments, "operation", json_object_new_int64((int64_t)step->operation));
+    json_object_object_add(arguments, "step", json_object_new_int64(step->round));
+    json_object_object_add(arguments, "bytes", json_object_new_int64((int64_t)step->bytes));
+    json_object_object_add(event, "args", arguments);
+    return event;
+}
+
 /* A row, which is a thread to Perfetto, in which the operation overlaps no other: events of one must nest. */
-static uint32_t find_row(int64_t ends[ROWS], const trace_operation *o) {
+static uint32_t find_row(int64_t ends[ROWS], int64_t begin, int64_t end) {
     uint32_t row = 0;
-    while (row + 1 < ROWS && ends[row] > o->entered)
+    while (row + 1 < ROWS && ends[row] > begin)
         row++;
-    ends[row] = o->ended;
+    ends[row] = end;
     return row;
+}
+
+static void forget_rows(int64_t ends[ROWS]) {
+    for (uint32_t row = 0; row < ROWS; row++)
+        ends[row] = INT64_MIN;
 }
 
 static void write_event(FILE *file, struct json_object *event, const char **before) {
@@ -84,12 +108,20 @@ bool trace_write_perfetto(const trace_job *job, FILE *file) {
             about_rank("process_sort_index", "sort_index", json_object_new_int64(rank->rank), rank->rank),
             &before);
         int64_t ends[ROWS];
-        for (uint32_t row = 0; row < ROWS; row++)
-            ends[row] = INT64_MIN;
-        for (size_t k = 0; k < rank->count; k++)
-            write_event(
-                file, operation_event(&rank->operations[k], rank->rank, find_row(ends, &rank->operations[k])),
-                &before);
+        forget_rows(ends);
+        for (size_t k = 0; k < rank->count; k++) {
+            const trace_operation *o = &rank->operations[k];
+            write_event(file, operation_event(o, rank->rank, find_row(ends, o->entered, o->ended)), &before);
+        }
+        forget_rows(ends);
+        for (size_t k = 0; k < rank->step_count; k++) { /* below the operations */
+            const trace_step *step = &rank->steps[k];
+            const int64_t end = step->done != TRACE_NEVER    ? step->done
+                                : rank->dumped > step->begun ? rank->dumped
+                                                             : step->begun;
+            const uint32_t row = ROWS + find_row(ends, step->begun, end);
+            write_event(file, step_event(step, rank->rank, row, end), &before);
+        }
     }
     fputs("\n]}\n", file);
     return true;

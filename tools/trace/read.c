@@ -96,9 +96,7 @@ static bool read_step(field_reader *r, struct json_object *from, const trace_ran
     to->message = (uint32_t)values[MESSAGE];
     to->bytes = (uint64_t)values[BYTES];
     to->begun = values[BEGUN];
-    to->done = values[DONE];
-    if (to->done >= 0 && to->done < to->begun)
-        to->done = to->begun;
+    to->done = values[DONE] < 0 ? TRACE_NEVER : values[DONE] < to->begun ? to->begun : values[DONE];
     return true;
 }
 

@@ -9,6 +9,7 @@
 #define TRACE_NAME  24 /* of a collective, a type, an operation */
 #define TRACE_TEXT  512
 #define TRACE_PEERS 4
+#define TRACE_NEVER INT64_MIN
 #define TRACE_NONE  UINT32_MAX
 
 typedef enum trace_state { TRACE_RUNS, TRACE_DONE, TRACE_FAILED } trace_state;
@@ -32,7 +33,7 @@ typedef struct trace_step {
     trace_step_kind kind;
     uint32_t round;         /* from 1 */
     uint32_t peer, message; /* of a message; else TRACE_NONE and 0 */
-    int64_t begun, done;    /* done -1: in flight */
+    int64_t begun, done;    /* done TRACE_NEVER: in flight */
     char name[TRACE_NAME];
 } trace_step;
 
