@@ -12,6 +12,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "gcoll/base/hash.h"
 #include "tools/cli.h"
 #include "tools/top/top.h"
 #include "tools/trace/read.h"
@@ -22,7 +23,8 @@
 
 /* A process that is asked. */
 typedef struct asked {
-    long process;
+    uint64_t socket; /* a hash of its path */
+    long process; /* as its file's name says, or better the kernel, where that may be another number here */
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     int fd; /* -1: it has ended its answer, or cannot be asked */
     char *text;
@@ -33,12 +35,23 @@ typedef struct asked {
 
 /* ---- Who is there -------------------------------------------------------------------------------- */
 
+static void find_process(asked *a) {
+    struct ucred who;
+    socklen_t bytes = sizeof who;
+    if (getsockopt(a->fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0)
+        a->process = who.pid;
+}
+
 static void ask(asked *a) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, a->path, sizeof a->path);
     a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (a->fd < 0 || connect(a->fd, (const struct sockaddr *)&address, sizeof address) == 0)
+    if (a->fd < 0)
         return;
+    if (connect(a->fd, (const struct sockaddr *)&address, sizeof address) == 0) {
+        find_process(a);
+        return;
+    }
     const int error = errno; /* EAGAIN: too many ask it, whom it does not answer */
     a->is_gone = error == ECONNREFUSED || error == ENOENT || error == EACCES || error == EPERM;
     if (error == ECONNREFUSED) /* it was killed; refused where the file is not ours */
@@ -68,6 +81,7 @@ static bool list(const char *folder, asked **all, size_t *count) {
             (size_t)snprintf(a->path, sizeof a->path, "%s/%s", folder, entry->d_name) >= sizeof a->path)
             continue;
         a->process = strtol(entry->d_name, NULL, 10);
+        a->socket = gcoll_hash_text(GCOLL_HASH_START, a->path);
         ++*count;
     }
     closedir(directory);
@@ -177,7 +191,7 @@ static bool read_answer(const asked *a, top_view *view) {
     if (version > 1)
         field_wrong(&r, "is of version %" PRId64 "; this gcoll_top reads version 1", version);
     for (size_t i = 0; version == 1 && contexts && i < json_object_array_length(contexts) && good; i++) {
-        top_context context = {.process = a->process};
+        top_context context = {.socket = a->socket, .process = a->process};
         struct json_object *one = json_object_array_get_idx(contexts, i);
         if (json_object_is_type(one, json_type_object) && read_context(&r, one, &context))
             good = add(view, &context);
@@ -190,10 +204,10 @@ static bool read_answer(const asked *a, top_view *view) {
 
 /* One that does not answer has the contexts that it had. */
 static bool keep(const asked *a, const top_view *before, top_view *view) {
-    top_stranger stranger = {a->process, state_of(a->process), view->at};
+    top_stranger stranger = {a->socket, a->process, state_of(a->process), view->at};
     bool is_known = false, good = true;
     for (size_t i = 0; i < before->count && good; i++) {
-        if (before->contexts[i].process != a->process)
+        if (before->contexts[i].socket != a->socket)
             continue;
         top_context context = before->contexts[i];
         if (context.state == TOP_ANSWERS)
@@ -206,7 +220,7 @@ static bool keep(const asked *a, const top_view *before, top_view *view) {
     if (is_known)
         return good;
     for (size_t i = 0; i < before->stranger_count; i++)
-        if (before->strangers[i].process == a->process)
+        if (before->strangers[i].socket == a->socket)
             stranger.silent_since = before->strangers[i].silent_since;
     top_stranger *more = realloc(view->strangers, (view->stranger_count + 1) * sizeof *more);
     if (!more)
@@ -219,8 +233,8 @@ static bool keep(const asked *a, const top_view *before, top_view *view) {
 /* ---- Rates --------------------------------------------------------------------------------------- */
 
 static bool is_same(const top_context *a, const top_context *b) {
-    return a->process == b->process && a->who.rank == b->who.rank &&
-           strcmp(a->who.group, b->who.group) == 0 && strcmp(a->who.job, b->who.job) == 0;
+    return a->socket == b->socket && a->who.rank == b->who.rank && strcmp(a->who.group, b->who.group) == 0 &&
+           strcmp(a->who.job, b->who.job) == 0;
 }
 
 static double per_second(uint64_t before, uint64_t now, double seconds) {

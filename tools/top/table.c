@@ -140,15 +140,32 @@ static size_t group_end(const top_view *view, size_t first) {
     return end;
 }
 
+/* "host0", or "4 hosts", which processes of one machine may take for theirs. */
+static void say_hosts(const top_context *all, size_t count, char *text, size_t bytes) {
+    size_t hosts = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t same = 0;
+        while (same < i && strcmp(all[same].who.host, all[i].who.host) != 0)
+            same++;
+        hosts += same == i;
+    }
+    if (hosts == 1)
+        snprintf(text, bytes, "%s", all->who.host);
+    else
+        snprintf(text, bytes, "%zu hosts", hosts);
+}
+
 void top_print(const top_view *view, const char *folder, top_line_fn print, void *arg) {
     const printer to = {print, arg};
     if (view->count == 0 && view->stranger_count == 0)
         say(&to, 0, "No process is seen in %s: start them with GCOLL_WATCH=1", folder);
     for (size_t first = 0, end; first < view->count; first = end) {
         const top_context *head = &view->contexts[first];
+        char hosts[256];
         end = group_end(view, first);
+        say_hosts(head, end - first, hosts, sizeof hosts);
         say(&to, 1, "Job %s, group %.8s: %zu of %" PRIu32 " ranks on %s, %s", head->who.job, head->who.group,
-            end - first, head->who.size, head->who.host, head->who.transport);
+            end - first, head->who.size, hosts, head->who.transport);
         say(&to, 0, "%6s %9s %10s %10s %4s  %s", "rank", "process", "op/s", "MB/s sent", "busy", "now");
         for (size_t i = first; i < end; i++)
             print_context(&to, view, &view->contexts[i]);

@@ -15,6 +15,7 @@ typedef enum top_state {
 typedef struct top_context {
     trace_rank who;            /* job, group, host, transport, rank, size, and what it waits for */
     trace_operation operation; /* the newest; number 0: none */
+    uint64_t socket;           /* of the process: tells it from others, also where two have one number */
     long process;
     top_state state;
     int64_t silent_since; /* of the process, as top_view.at */
@@ -29,6 +30,7 @@ typedef struct top_context {
 
 /* A process that does not answer, and of which no context is known. */
 typedef struct top_stranger {
+    uint64_t socket;
     long process;
     top_state state;
     int64_t silent_since;

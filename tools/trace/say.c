@@ -32,6 +32,11 @@ void trace_say_wait(const trace_rank *rank, char *text, size_t bytes) {
     if (!rank->waits)
         return;
     trace_say_time(rank->dumped - rank->waits_since, since);
+    if (rank->waits_peer[0] == TRACE_NONE) { /* all that it has posted is done */
+        snprintf(text, bytes, "in step %" PRIu32 " of %" PRIu32 " for %s", rank->waits_step,
+                 rank->waits_steps, since);
+        return;
+    }
     int used = snprintf(text, bytes, "waits for");
     for (int i = 0; i < TRACE_PEERS && rank->waits_peer[i] != TRACE_NONE; i++)
         used +=
