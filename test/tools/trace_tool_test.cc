@@ -239,6 +239,18 @@ TEST_F(TraceTool, ASlowLinkIsNamedFirst) {
     expect_not_said(o, "at one end");
 }
 
+TEST_F(TraceTool, RanksOfWhichTheSameIsToBeSaidAreOneRow) {
+    std::vector<Dump> all = with_operations(std::vector<Dump>(24));
+    all[3].operations.pop_back();
+    write(all);
+    const outcome o = trace();
+    expect_said(o, "     2           20  done       allreduce");
+    expect_said(o, "     3           19  done       allreduce");
+    expect_said(o, "     4           20  done       allreduce");
+    expect_said(o, "   ...               so are the ranks up to 23\n");
+    expect_not_said(o, "     5 ");
+}
+
 TEST_F(TraceTool, ARankWhoseLinksAreSlowIsNamed) {
     write(ring(with_operations(std::vector<Dump>(8)), [](uint32_t from, uint64_t) {
         return from == 4 || from == 5 ? (200 + from) * kUs : 20 * kUs;

@@ -10,6 +10,7 @@
 
 #define LISTED     8 /* of a list that may be long */
 #define QUARTERS   4
+#define ALIKE      8 /* ranks one after another of which the same is to be said, which then one row says */
 #define LATE_LEAST 4 /* operations, before somebody is called late */
 
 static const char *state_word(const trace_operation *o) {
@@ -30,20 +31,35 @@ static const trace_operation *current_of(const trace_rank *rank) {
     return last_of(rank);
 }
 
-static void list_end(const trace_job *job, FILE *file) {
+/* What stands behind the rank. */
+static void say_end(const trace_rank *rank, char *text, size_t bytes) {
     char call[200], wait[200];
+    const trace_operation *o = current_of(rank);
+    if (!o) {
+        snprintf(text, bytes, "%12s  no operation", "-");
+        return;
+    }
+    trace_say_call(o, call, sizeof call);
+    trace_say_wait(rank, wait, sizeof wait);
+    snprintf(text, bytes, "%12" PRIu64 "  %-10s %-56s %s", o->number, state_word(o), call, wait);
+}
+
+static void list_end(const trace_job *job, FILE *file) {
+    char text[512], next[512];
     fprintf(file, "Where each rank was\n\n%6s %12s  %-10s %-56s %s\n", "rank", "operation", "", "", "");
-    for (uint32_t i = 0; i < job->count; i++) {
-        const trace_rank *rank = &job->ranks[i];
-        const trace_operation *o = current_of(rank);
-        if (!o) {
-            fprintf(file, "%6" PRIu32 " %12s  no operation\n", rank->rank, "-");
-            continue;
+    for (uint32_t i = 0, end; i < job->count; i = end) {
+        say_end(&job->ranks[i], text, sizeof text);
+        for (end = i + 1; end < job->count; end++) {
+            say_end(&job->ranks[end], next, sizeof next);
+            if (strcmp(text, next) != 0 || job->ranks[end].rank != job->ranks[end - 1].rank + 1)
+                break;
         }
-        trace_say_call(o, call, sizeof call);
-        trace_say_wait(rank, wait, sizeof wait);
-        fprintf(file, "%6" PRIu32 " %12" PRIu64 "  %-10s %-56s %s\n", rank->rank, o->number, state_word(o),
-                call, wait);
+        if (end - i < ALIKE)
+            end = i + 1;
+        fprintf(file, "%6" PRIu32 " %s\n", job->ranks[i].rank, text);
+        if (end > i + 1)
+            fprintf(file, "%6s %12s  so are the ranks up to %" PRIu32 "\n", "...", "",
+                    job->ranks[end - 1].rank);
     }
     if (job->count == job->size)
         return;
