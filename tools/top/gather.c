@@ -178,8 +178,7 @@ static bool add(top_view *view, const top_context *context) {
     return true;
 }
 
-/* Of all that a process says, what makes sense. */
-static bool read_answer(const asked *a, top_view *view) {
+bool top_read(const top_answer *a, top_view *view) {
     field_reader r = {.path = a->path};
     struct json_object *all = field_parse(&r, a->text, a->bytes), *contexts = NULL;
     int64_t version = 0;
@@ -200,6 +199,11 @@ static bool read_answer(const asked *a, top_view *view) {
         cli_complain("%s: %s", a->path, r.problem);
     json_object_put(all);
     return good;
+}
+
+static bool read_answer(const asked *a, top_view *view) {
+    const top_answer answer = {a->socket, a->process, a->path, a->text ? a->text : "", a->bytes};
+    return top_read(&answer, view);
 }
 
 /* One that does not answer has the contexts that it had. */

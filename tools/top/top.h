@@ -47,6 +47,15 @@ typedef struct top_view {
 /* gather.c: asks all processes whose sockets lie in the folder. before: the last view, or one of zeros.
  * False: the folder cannot be read (one that is not there holds no socket), or there is no memory. */
 bool top_gather(const char *folder, const top_view *before, top_view *view);
+/* What one process has said, with no NUL behind it. */
+typedef struct top_answer {
+    uint64_t socket;
+    long process;
+    const char *path, *text;
+    size_t bytes;
+} top_answer;
+/* Adds its contexts: of what it says, what makes sense. False: out of memory. */
+bool top_read(const top_answer *answer, top_view *view);
 void top_free(top_view *view);
 
 /* table.c: one line after the other, for people; `emphasis` 1: a heading, 2: something is wrong. */
