@@ -53,14 +53,10 @@ static bool add(bounds *b, uint32_t earlier, uint32_t later, int64_t ns) {
             b->list[i].ns = ns < b->list[i].ns ? ns : b->list[i].ns;
             return true;
         }
-    if (b->count == b->room) {
-        const size_t room = b->room ? 2 * b->room : 256;
-        bound *more = realloc(b->list, room * sizeof *more);
-        if (!more)
-            return false;
-        b->list = more;
-        b->room = room;
-    }
+    bound *more = trace_make_room(b->list, b->count, &b->room, sizeof *more);
+    if (!more)
+        return false;
+    b->list = more;
     b->list[b->count++] = (bound){earlier, later, ns};
     return true;
 }

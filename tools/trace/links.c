@@ -81,14 +81,10 @@ static bool match_pair(const trace_step *const *sends, size_t send_count, const 
         const trace_step *send = find_send(sends, send_count, receive, to->rank);
         if (!send)
             continue;
-        if (all->count == all->room) {
-            const size_t room = all->room ? 2 * all->room : 1024;
-            trace_message *more = realloc(all->list, room * sizeof *more);
-            if (!more)
-                return false;
-            all->list = more;
-            all->room = room;
-        }
+        trace_message *more = trace_make_room(all->list, all->count, &all->room, sizeof *more);
+        if (!more)
+            return false;
+        all->list = more;
         all->list[all->count++] = (trace_message){.operation = receive->operation,
                                                   .bytes = receive->bytes,
                                                   .from = from->rank,

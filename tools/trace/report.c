@@ -332,14 +332,10 @@ static kind *find_kind(kind **kinds, size_t *count, const trace_operation *call)
 }
 
 static bool add_time(kind *k, int64_t took) {
-    if (k->calls == k->room) {
-        const size_t room = k->room ? 2 * k->room : 64;
-        int64_t *more = realloc(k->took, room * sizeof *more);
-        if (!more)
-            return false;
-        k->took = more;
-        k->room = room;
-    }
+    int64_t *more = trace_make_room(k->took, k->calls, &k->room, sizeof *more);
+    if (!more)
+        return false;
+    k->took = more;
     k->took[k->calls++] = took;
     return true;
 }

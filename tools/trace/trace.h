@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define TRACE_NAME  24 /* of a collective, a type, an operation */
 #define TRACE_TEXT  512
@@ -79,6 +80,17 @@ typedef struct trace_job {
     uint32_t count, size;
     char job[80], group[40];
 } trace_job;
+
+/* Makes room for one more of `count` elements of `each` bytes. Returns the list, which may have moved; NULL:
+ * out of memory, and it is as it was. */
+static inline void *trace_make_room(void *list, size_t count, size_t *room, size_t each) {
+    if (count < *room)
+        return list;
+    const size_t wanted = *room ? 2 * *room : 64;
+    void *more = realloc(list, wanted * each);
+    *room = more ? wanted : *room;
+    return more;
+}
 
 /* files.c: reads the dumps in a folder, or the named files. Says on standard error what it leaves out, and
  * why. group: only dumps of that group, whose name begins so; NULL: there must be one. False: nothing is
