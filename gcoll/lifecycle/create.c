@@ -116,7 +116,7 @@ gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
     if (status == GCOLL_OK && context->settings.monitor)
         status = gcoll_monitor_linked.create(context);
     if (status == GCOLL_OK) {
-        gcoll_record_forget_counts(context);
+        gcoll_record_begin_counts(context);
         gcoll_record_watch(context);
     }
     if (status == GCOLL_OK && context->size > 1 && with_thread)

@@ -11,7 +11,8 @@
 #include "gcoll/rendezvous/rendezvous.h"
 
 #define SLICE_US       100000 /* the longest sleep: bounds how late a deadline is noticed */
-#define FIRST_SLICE_US 10000  /* the longest first sleep of a wait */
+#define FIRST_SLICE_US 10000  /* the longest first and second sleep of a wait */
+#define NOTE_MS        4      /* after so long a first sleep the recorder is told whom it is for */
 
 /* Advances each kind of work that has something to do. */
 static void advance(gcoll_context *context) {
@@ -78,7 +79,8 @@ gcoll_status gcoll_progress_shared(gcoll_context *context, int64_t wait_us) {
 
 /* ---- Waiting ------------------------------------------------------------------------------ */
 
-/* The first sleep is short, as the limit begins after it. */
+/* The first sleep is short, as the limit begins after it; the second, as the recorder hears of the wait after
+ * it. */
 static int64_t sleep_us(const gcoll_context *context, const gcoll_watch *watch, int64_t now_ms, bool first) {
     const int64_t most_us = first ? FIRST_SLICE_US : SLICE_US;
     const int64_t doubt_ms = context->live->doubt_ms;
@@ -91,6 +93,7 @@ static int64_t sleep_us(const gcoll_context *context, const gcoll_watch *watch, 
 
 gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait) {
     int64_t now = gcoll_now_coarse_ms(); /* most waits are over before a clock that costs would be read */
+    const int64_t entered = now;
     gcoll_watch watch = {.wait = wait,
                          .timeout_ms = wait->timeout_ms,
                          .used_ms = -GCOLL_WATCH_CLOCK_MS,
@@ -112,11 +115,11 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
                 now = gcoll_now_ms();
             if (gcoll_peer_is_doubted(context))
                 gcoll_peer_settle_doubt(context, now);
-            if (pass > 1) {
+            is_noted = pass > 1 || now - entered > NOTE_MS;
+            if (is_noted) {
                 gcoll_live_note_wait(context);
                 gcoll_record_heed(context);
             }
-            is_noted = pass > 1;
             if (now >= watch.next_probe_ms && !context->health.broken) {
                 context->live->watcher->limit_ms = gcoll_timeout_of(context, wait->timeout_ms);
                 gcoll_watch_over(context, &watch, now);
@@ -127,9 +130,9 @@ gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait)
         if (context->health.broken)
             continue;
         if (wait->shares)
-            drive_shared(context, sleep_us(context, &watch, now, pass == 0), wait->by_any);
+            drive_shared(context, sleep_us(context, &watch, now, pass < 2), wait->by_any);
         else
-            drive(context, sleep_us(context, &watch, now, pass == 0));
+            drive(context, sleep_us(context, &watch, now, pass < 2));
     }
     if (gcoll_rendezvous_is_due(context, now) && !context->health.broken)
         gcoll_rendezvous_keep(context);

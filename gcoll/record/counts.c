@@ -5,30 +5,47 @@
 #include "gcoll/record/record.h"
 #include "gcoll/stats.h"
 
+#define RATE_AGE_NS INT64_C(1000000000)
+
 /* ---- What the transport counts ------------------------------------------------------------------ */
+
+static void refresh_peer(gcoll_context *context, uint32_t rank) {
+    const gcoll_transport *transport = context->transport;
+    gcoll_record_peer *peer = &context->record->peers[rank];
+    gcoll_peer_counts now = {.lane = transport->name};
+    if (transport->count_peer)
+        transport->count_peer(context->endpoint, rank, &now);
+    if (!now.lane && !atomic_load_explicit(&peer->lane, memory_order_relaxed))
+        return;                            /* leaves alone the memory of ranks that this one never meets */
+    if (now.retransmitted != peer->resent) /* less: a connection has gone, and its segments with it */
+        gcoll_count_add(&peer->retransmitted,
+                        now.retransmitted - (now.retransmitted > peer->resent ? peer->resent : 0));
+    peer->resent = now.retransmitted;
+    atomic_store_explicit(&peer->lane, now.lane, memory_order_relaxed);
+}
+
+/* Once the recorder is old enough to know how long a tick is, that stays, so that no time ever decreases. */
+static void settle_rate(gcoll_record *record) {
+    const gcoll_tick_mark now = gcoll_tick_mark_now();
+    if (gcoll_count_get(&record->rate_ns) != 0 || now.ns - record->began.ns < RATE_AGE_NS)
+        return;
+    gcoll_count_set(&record->rate_ticks, now.ticks - record->began.ticks);
+    atomic_store_explicit(&record->rate_ns, (uint64_t)(now.ns - record->began.ns), memory_order_release);
+}
 
 void gcoll_record_refresh(gcoll_context *context) {
     gcoll_record *record = context->record;
-    const gcoll_transport *transport = context->transport;
     gcoll_endpoint_counts counts = {0};
     atomic_store_explicit(&record->is_asked, false, memory_order_relaxed);
-    if (context->endpoint && transport->count) {
-        transport->count(context->endpoint, &counts);
-        gcoll_count_set(&record->sleeps, counts.sleeps);
-        gcoll_count_set(&record->asleep_ns, counts.asleep_ns);
-        gcoll_count_set(&record->registrations, counts.registrations);
-    }
-    for (uint32_t rank = 0; context->endpoint && rank < context->size; rank++) {
-        gcoll_peer_counts peer = {.lane = transport->name};
-        if (rank == context->rank)
-            continue;
-        if (transport->count_peer)
-            transport->count_peer(context->endpoint, rank, &peer);
-        if (!peer.lane && !atomic_load_explicit(&record->peers[rank].lane, memory_order_relaxed))
-            continue; /* leaves alone the memory of ranks that this one never meets */
-        gcoll_count_set(&record->peers[rank].retransmitted, peer.retransmitted);
-        atomic_store_explicit(&record->peers[rank].lane, peer.lane, memory_order_relaxed);
-    }
+    if (context->endpoint && context->transport->count)
+        context->transport->count(context->endpoint, &counts);
+    gcoll_count_set(&record->sleeps, counts.sleeps - record->before.sleeps);
+    gcoll_count_set(&record->asleep_ns, counts.asleep_ns - record->before.asleep_ns);
+    gcoll_count_set(&record->registrations, counts.registrations - record->before.registrations);
+    for (uint32_t rank = 0; context->endpoint && rank < context->size; rank++)
+        if (rank != context->rank)
+            refresh_peer(context, rank);
+    settle_rate(record);
     gcoll_count_set(&record->refreshed, gcoll_ticks());
 }
 
@@ -36,7 +53,7 @@ void gcoll_record_ask(gcoll_context *context) {
     atomic_store_explicit(&context->record->is_asked, true, memory_order_relaxed);
 }
 
-void gcoll_record_forget_counts(gcoll_context *context) {
+void gcoll_record_begin_counts(gcoll_context *context) {
     gcoll_record *record = context->record;
     if (!record)
         return;
@@ -45,25 +62,46 @@ void gcoll_record_forget_counts(gcoll_context *context) {
         gcoll_count_set(&shape->ticks, 0);
     }
     memset(record->collectives, 0, sizeof record->collectives);
+    gcoll_count_set(&record->waits, 0);
+    gcoll_count_set(&record->waited_ticks, 0);
     for (uint32_t rank = 0; rank < context->size; rank++) {
         gcoll_record_peer *peer = &record->peers[rank];
-        if (gcoll_count_get(&peer->sent_messages) + gcoll_count_get(&peer->received_messages) == 0)
-            continue;
-        gcoll_count_set(&peer->sent_messages, 0);
-        gcoll_count_set(&peer->sent_bytes, 0);
-        gcoll_count_set(&peer->received_messages, 0);
-        gcoll_count_set(&peer->received_bytes, 0);
+        if (gcoll_count_get(&peer->sent_messages) + gcoll_count_get(&peer->received_messages) +
+                gcoll_count_get(&peer->waits) >
+            0)
+            memset(peer, 0, sizeof *peer);
     }
+    if (context->endpoint && context->transport->count)
+        context->transport->count(context->endpoint, &record->before);
+    gcoll_record_refresh(context);
 }
 
 /* ---- Totals ------------------------------------------------------------------------------------- */
 
-/* The wait that goes on. */
-static void add_wait(gcoll_record *record, gcoll_record_totals *to) {
-    gcoll_record_wait wait;
-    if (!gcoll_record_read_wait(record, &wait) || wait.number == 0)
+/* Waits that are over, and the one that goes on, which ended when the context broke, if that is so. As one:
+ * they are read again if one ended meanwhile. */
+static void add_waits(const gcoll_context *context, gcoll_record_totals *to) {
+    gcoll_record *record = context->record;
+    gcoll_record_wait wait = {0};
+    for (int tries = 0; tries < GCOLL_RECORD_TRIES; tries++) {
+        const uint64_t version = gcoll_record_read_version(record);
+        to->waits = atomic_load_explicit(&record->waits, memory_order_acquire);
+        to->waited_ticks = atomic_load_explicit(&record->waited_ticks, memory_order_acquire);
+        for (uint32_t rank = 0; rank < context->size; rank++) {
+            to->peers[rank].waits = atomic_load_explicit(&record->peers[rank].waits, memory_order_acquire);
+            to->peers[rank].waited_ticks =
+                atomic_load_explicit(&record->peers[rank].waited_ticks, memory_order_acquire);
+        }
+        if (!gcoll_record_read_wait(record, &wait))
+            wait.number = 0;
+        if ((version & 1) == 0 && gcoll_record_read_version(record) == version)
+            break;
+        wait.number = 0; /* in the end without it, rather than twice */
+    }
+    if (wait.number == 0)
         return;
-    const int64_t since = (int64_t)(gcoll_ticks() - wait.since);
+    const uint64_t broke = gcoll_count_get(&record->broke);
+    const int64_t since = (int64_t)((broke != 0 ? broke : gcoll_ticks()) - wait.since);
     const uint64_t ticks = since > 0 ? (uint64_t)since : 0;
     to->waits++;
     to->waited_ticks += ticks;
@@ -73,6 +111,22 @@ static void add_wait(gcoll_record *record, gcoll_record_totals *to) {
     }
 }
 
+static void add_flow(const gcoll_record_flow *flow, uint64_t times, struct gcoll_record_peer_total *to) {
+    to->sent_messages += times * flow->sent_messages;
+    to->sent_bytes += times * flow->sent_bytes;
+    to->received_messages += times * flow->received_messages;
+    to->received_bytes += times * flow->received_bytes;
+}
+
+static void add_kept(const gcoll_record_peer *kept, struct gcoll_record_peer_total *to) {
+    to->sent_messages += gcoll_count_get(&kept->sent_messages);
+    to->sent_bytes += gcoll_count_get(&kept->sent_bytes);
+    to->received_messages += gcoll_count_get(&kept->received_messages);
+    to->received_bytes += gcoll_count_get(&kept->received_bytes);
+    to->retransmitted = gcoll_count_get(&kept->retransmitted);
+    to->lane = atomic_load_explicit(&kept->lane, memory_order_relaxed);
+}
+
 static void add_shape(const gcoll_record *record, const gcoll_record_shape *shape, gcoll_record_totals *to) {
     const uint64_t done = gcoll_count_get(&shape->done);
     struct gcoll_record_collective_total *collective = &to->collectives[shape->counts - record->collectives];
@@ -80,14 +134,8 @@ static void add_shape(const gcoll_record *record, const gcoll_record_shape *shap
     collective->bytes += done * shape->bytes;
     collective->sent_bytes += done * shape->words[GCOLL_RECORD_SENT - GCOLL_RECORD_COUNT];
     collective->ticks += gcoll_count_get(&shape->ticks);
-    for (uint32_t i = 0; i < shape->flow_count; i++) {
-        const gcoll_record_flow *flow = &shape->flows[i];
-        struct gcoll_record_peer_total *peer = &to->peers[flow->peer];
-        peer->sent_messages += done * flow->sent_messages;
-        peer->sent_bytes += done * flow->sent_bytes;
-        peer->received_messages += done * flow->received_messages;
-        peer->received_bytes += done * flow->received_bytes;
-    }
+    for (uint32_t i = 0; i < shape->flow_count; i++)
+        add_flow(&shape->flows[i], done, &to->peers[shape->flows[i].peer]);
 }
 
 gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context) {
@@ -108,26 +156,17 @@ gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context) {
         to->collectives[i].sent_bytes += gcoll_count_get(&kept->sent_bytes);
         to->collectives[i].ticks += gcoll_count_get(&kept->ticks);
     }
-    for (uint32_t rank = 0; rank < context->size; rank++) {
-        const gcoll_record_peer *kept = &record->peers[rank];
-        struct gcoll_record_peer_total *peer = &to->peers[rank];
-        peer->sent_messages += gcoll_count_get(&kept->sent_messages);
-        peer->sent_bytes += gcoll_count_get(&kept->sent_bytes);
-        peer->received_messages += gcoll_count_get(&kept->received_messages);
-        peer->received_bytes += gcoll_count_get(&kept->received_bytes);
-        peer->waits = gcoll_count_get(&kept->waits);
-        peer->waited_ticks = gcoll_count_get(&kept->waited_ticks);
-        peer->retransmitted = gcoll_count_get(&kept->retransmitted);
-        peer->lane = atomic_load_explicit(&kept->lane, memory_order_relaxed);
-    }
-    to->waits = gcoll_count_get(&record->waits);
-    to->waited_ticks = gcoll_count_get(&record->waited_ticks);
+    for (uint32_t rank = 0; rank < context->size; rank++)
+        add_kept(&record->peers[rank], &to->peers[rank]);
     pthread_mutex_unlock(&record->lock);
-    add_wait(record, to);
+    add_waits(context, to);
     return to;
 }
 
 uint64_t gcoll_record_duration_ns(const gcoll_record *record, uint64_t ticks) {
+    const uint64_t rate_ns = atomic_load_explicit(&record->rate_ns, memory_order_acquire);
+    if (rate_ns != 0)
+        return (uint64_t)((double)ticks * ((double)rate_ns / (double)gcoll_count_get(&record->rate_ticks)));
     const gcoll_tick_mark now = gcoll_tick_mark_now();
     const int64_t ns = now.ns - gcoll_tick_ns(&record->began, &now, now.ticks - ticks);
     return ns > 0 ? (uint64_t)ns : 0;
@@ -227,21 +266,21 @@ gcoll_status gcoll_context_peer_stats(gcoll_context *context, uint32_t peer, gco
     if (status != GCOLL_OK)
         return status;
     if (peer >= context->size || peer == context->rank)
-        return gcoll_error(GCOLL_ERR_INVALID, "peer: is %u; allowed are 0 to %u without this rank, %u", peer,
-                           context->size - 1, context->rank);
+        return gcoll_error(GCOLL_ERR_INVALID, "peer: is %u%s; allowed are the other ranks, of 0 to %u", peer,
+                           peer == context->rank ? ", this rank" : "", context->size - 1);
     gcoll_record_ask(context);
     gcoll_record_totals *totals = gcoll_record_add_up(context);
     if (!totals)
         return GCOLL_ERR_NO_MEMORY;
-    const struct gcoll_record_peer_total *of = &totals->peers[peer];
-    const gcoll_peer_stats now = {.sent_messages = of->sent_messages,
-                                  .sent_bytes = of->sent_bytes,
-                                  .received_messages = of->received_messages,
-                                  .received_bytes = of->received_bytes,
-                                  .waits = of->waits,
-                                  .waited_ns = gcoll_record_duration_ns(context->record, of->waited_ticks),
-                                  .retransmitted = of->retransmitted,
-                                  .lane = of->lane};
+    const struct gcoll_record_peer_total of = totals->peers[peer];
     free(totals);
+    const gcoll_peer_stats now = {.sent_messages = of.sent_messages,
+                                  .sent_bytes = of.sent_bytes,
+                                  .received_messages = of.received_messages,
+                                  .received_bytes = of.received_bytes,
+                                  .waits = of.waits,
+                                  .waited_ns = gcoll_record_duration_ns(context->record, of.waited_ticks),
+                                  .retransmitted = of.retransmitted,
+                                  .lane = of.lane};
     return give(stats, &now, sizeof now);
 }

@@ -201,16 +201,13 @@ static void write_cause(FILE *file, const gcoll_context *context) {
 /* Who it is. */
 static void write_head(FILE *file, const gcoll_context *context) {
     char host[256] = "";
-    uint8_t group[16];
+    char group[GCOLL_RECORD_GROUP];
     gethostname(host, sizeof host - 1);
     gcoll_text_clean(host);
-    memcpy(group, context->settings.endpoint.group, sizeof group);
+    gcoll_record_group(context, group);
     write_text(file, "version", gcoll_version());
     write_text(file, "job", context->settings.job);
-    fputs("  \"group\": \"", file);
-    for (size_t i = 0; i < sizeof group; i++)
-        fprintf(file, "%02x", group[i]);
-    fputs("\",\n", file);
+    write_text(file, "group", group);
     fprintf(file, "  \"rank\": %" PRIu32 ",\n  \"size\": %" PRIu32 ",\n  \"process\": %ld,\n", context->rank,
             context->size, context->guard.process);
     write_text(file, "host", host);
@@ -247,9 +244,11 @@ void gcoll_record_write_view(FILE *file, gcoll_context *context) {
     fputs("{\n", file);
     write_head(file, context);
     fprintf(file, "  \"now_ns\": %" PRId64 ",\n", line.to.ns - line.from->ns);
+    const uint32_t culprit = atomic_load(&record->culprit);
     if (atomic_load(&record->is_broken))
-        fprintf(file, "  \"broken\": true,\n  \"culprit\": %" PRId64 ",\n",
-                record->culprit == GCOLL_NO_RANK ? -1 : (int64_t)record->culprit);
+        fputs("  \"broken\": true,\n", file);
+    if (atomic_load(&record->is_broken) && culprit != GCOLL_NO_RANK)
+        fprintf(file, "  \"culprit\": %" PRIu32 ",\n", culprit);
     write_wait(file, record, &line);
     if (gcoll_record_read(record, gcoll_record_newest(record), words)) {
         fputs("  \"operation\": ", file);
@@ -290,17 +289,12 @@ static void write_dump(FILE *file, const void *arg) {
 
 static gcoll_status write_file(const gcoll_context *context, const char *path, bool is_inside) {
     const dump wanted = {context, is_inside};
-    return gcoll_record_write_file(path, write_dump, &wanted);
+    return gcoll_record_write_file(path, 0600, write_dump, &wanted); /* texts may be nobody else's business */
 }
 
 gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *folder, bool is_inside) {
-    static const uint8_t none[16];
-    char path[PATH_ROOM], group[32];
-    const uint8_t *g = context->settings.endpoint.group;
-    if (memcmp(g, none, sizeof none) == 0) /* a context of one rank has none */
-        snprintf(group, sizeof group, "process%ld", context->guard.process);
-    else
-        snprintf(group, sizeof group, "%02x%02x%02x%02x", g[0], g[1], g[2], g[3]);
+    char path[PATH_ROOM], group[GCOLL_RECORD_GROUP];
+    gcoll_record_short_group(context, group);
     const int length = snprintf(path, sizeof path, "%s/%s-%s-rank%" PRIu32 ".json", folder,
                                 context->settings.job, group, context->rank);
     if ((size_t)length >= sizeof path)
@@ -313,6 +307,7 @@ void gcoll_record_dump_broken(gcoll_context *context) {
     if (!context->record)
         return;
     atomic_store(&context->record->culprit, context->health.cause.culprit);
+    gcoll_count_set(&context->record->broke, gcoll_ticks());
     atomic_store(&context->record->is_broken, true);
     if (!folder || folder[0] == '\0')
         return;

@@ -3,13 +3,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gcoll/record/record.h"
 
 #define PATH_ROOM 4096
 
-gcoll_status gcoll_record_write_file(const char *path, gcoll_record_write_fn write, const void *arg) {
+gcoll_status gcoll_record_write_file(const char *path, unsigned mode, gcoll_record_write_fn write,
+                                     const void *arg) {
     char part[PATH_ROOM];
     if ((size_t)snprintf(part, sizeof part, "%s.XXXXXX", path) >= sizeof part)
         return gcoll_error(GCOLL_ERR_INVALID, "path: is longer than %d bytes", PATH_ROOM - 8);
@@ -24,7 +26,7 @@ gcoll_status gcoll_record_write_file(const char *path, gcoll_record_write_fn wri
         return gcoll_error(GCOLL_ERR_IO, "cannot write '%s': %s", path, strerror(error));
     }
     write(file, arg);
-    const bool failed = ferror(file) != 0;
+    const bool failed = ferror(file) != 0 || fchmod(fd, mode) != 0;
     int error = errno;
     if (fclose(file) != 0 || failed || rename(part, path) != 0) {
         error = failed ? error : errno;

@@ -27,15 +27,20 @@ typedef struct family {
 } family;
 
 static void begin(FILE *file, const family *of, const source *from) {
-    fprintf(file, "%s{job=\"%s\",group=\"", of->name, from->context->settings.job);
-    for (size_t i = 0; i < 4; i++)
-        fprintf(file, "%02x", from->context->settings.endpoint.group[i]);
-    fprintf(file, "\",rank=\"%" PRIu32 "\"", from->context->rank);
+    char group[GCOLL_RECORD_GROUP];
+    gcoll_record_short_group(from->context, group);
+    fprintf(file, "%s{job=\"%s\",group=\"%s\",rank=\"%" PRIu32 "\"", of->name, from->context->settings.job,
+            group, from->context->rank);
+}
+
+/* Without a floating-point number, in which some languages have a comma. */
+static void end_seconds(FILE *file, uint64_t ns) {
+    fprintf(file, "} %" PRIu64 ".%09" PRIu64 "\n", ns / 1000000000, ns % 1000000000);
 }
 
 static void end(FILE *file, const family *of, const source *from, uint64_t value) {
     if (of->is_ticks)
-        fprintf(file, "} %.9g\n", (double)gcoll_record_duration_ns(from->context->record, value) * 1e-9);
+        end_seconds(file, gcoll_record_duration_ns(from->context->record, value));
     else
         fprintf(file, "} %" PRIu64 "\n", value);
 }
@@ -95,7 +100,13 @@ static void sleeps_of_context(FILE *file, const family *of, const source *from) 
 
 static void asleep_of_context(FILE *file, const family *of, const source *from) {
     begin(file, of, from);
-    fprintf(file, "} %.9g\n", (double)gcoll_count_get(&from->context->record->asleep_ns) * 1e-9);
+    end_seconds(file, gcoll_count_get(&from->context->record->asleep_ns));
+}
+
+static void age_of_context(FILE *file, const family *of, const source *from) {
+    const gcoll_record *record = from->context->record;
+    begin(file, of, from);
+    end_seconds(file, gcoll_record_duration_ns(record, gcoll_ticks() - gcoll_count_get(&record->refreshed)));
 }
 
 static void registrations_of_context(FILE *file, const family *of, const source *from) {
@@ -120,13 +131,15 @@ static const family families[] = {
     {"gcoll_received_messages_total", "counter", "Messages received from a peer.", PEER(received_messages),
      false},
     {"gcoll_received_bytes_total", "counter", "Bytes of them.", PEER(received_bytes), false},
-    {"gcoll_waits_total", "counter", "Waits for a peer of some milliseconds and more.", PEER(waits), false},
+    {"gcoll_waits_total", "counter", "Waits for a peer that were not over at once.", PEER(waits), false},
     {"gcoll_wait_seconds_total", "counter", "Time of them.", PEER(waited_ticks), true},
     {"gcoll_retransmitted_segments_total", "counter", "Segments that TCP has sent to a peer again.",
      PEER(retransmitted), false},
     {"gcoll_peer_lane", "gauge", "1: by this lane messages go to the peer.", lanes_of_peers, 0, false},
     {"gcoll_sleeps_total", "counter", "Waits that gave up their processor.", sleeps_of_context, 0, false},
     {"gcoll_asleep_seconds_total", "counter", "Time of them.", asleep_of_context, 0, false},
+    {"gcoll_transport_age_seconds", "gauge",
+     "How long ago lanes, segments, sleeps and registrations were read.", age_of_context, 0, false},
     {"gcoll_registrations_total", "counter", "Memory registered with an RDMA device.",
      registrations_of_context, 0, false},
 };
@@ -220,7 +233,7 @@ gcoll_status gcoll_metrics_write(gcoll_context *const *contexts, uint32_t count,
     gcoll_status status = collect(contexts, count, &wanted);
     if (status != GCOLL_OK)
         return status;
-    status = gcoll_record_write_file(path, write_all, &wanted);
+    status = gcoll_record_write_file(path, 0644, write_all, &wanted); /* a collector is another user */
     drop(&wanted);
     return status;
 }

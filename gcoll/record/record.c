@@ -9,8 +9,7 @@
 #define SWITCH      "GCOLL_RECORD"
 #define ROUNDS_MOST 0xfffffU
 #define STEPS_BYTES (sizeof(uint64_t[GCOLL_RECORD_STEPS][GCOLL_RECORD_STEP_WORDS]))
-#define WAIT_SINCE  3   /* the word with its time */
-#define TRIES       100 /* of reading what is being written */
+#define WAIT_SINCE  3 /* the word with its time */
 
 static gcoll_status is_wanted(bool *wanted, bool *steps) {
     const char *given = getenv(SWITCH);
@@ -37,6 +36,8 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
         gcoll_record_free(context);
         return GCOLL_ERR_NO_MEMORY;
     }
+    static atomic_uint recorders;
+    context->record->number = atomic_fetch_add(&recorders, 1) + 1;
     pthread_mutex_init(&context->record->lock, NULL); /* cannot fail without attributes */
     gcoll_ticks_prepare();
     context->record->began = gcoll_tick_mark_now();
@@ -183,7 +184,13 @@ void gcoll_record_fail(gcoll_context *context, uint64_t number, const gcoll_reco
     atomic_store_explicit(&slot[GCOLL_RECORD_DONE], gcoll_ticks(), memory_order_relaxed);
 }
 
-/* Counts the wait that is over, if there was one: the words are those of `wait`. */
+/* Of numbers that are read together with the wait: by `version`. */
+static void add_in_step(gcoll_count *count, uint64_t more) {
+    atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + more,
+                          memory_order_release);
+}
+
+/* Counts the wait that is over, if there was one: the words are those of `wait`. While `version` is odd. */
 static void count_wait(gcoll_record *record, uint64_t now) {
     uint64_t words[sizeof record->wait / sizeof record->wait[0]];
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
@@ -191,12 +198,12 @@ static void count_wait(gcoll_record *record, uint64_t now) {
     if (words[0] == 0)
         return;
     const uint64_t ticks = now - words[WAIT_SINCE];
-    gcoll_count_add(&record->waits, 1);
-    gcoll_count_add(&record->waited_ticks, ticks);
+    add_in_step(&record->waits, 1);
+    add_in_step(&record->waited_ticks, ticks);
     for (uint32_t i = 0; i < words[2] && i < GCOLL_RECORD_PEERS; i++) {
         gcoll_record_peer *peer = &record->peers[(uint32_t)(words[4 + i / 2] >> (i % 2 == 0 ? 0 : 32))];
-        gcoll_count_add(&peer->waits, 1);
-        gcoll_count_add(&peer->waited_ticks, ticks);
+        add_in_step(&peer->waits, 1);
+        add_in_step(&peer->waited_ticks, ticks);
     }
 }
 
@@ -216,8 +223,8 @@ void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait
                                 atomic_load_explicit(&record->wait[i], memory_order_relaxed) == words[i]);
     if (is_known) /* a wait is looked at often, and `since` is when it began */
         return;
-    count_wait(record, words[WAIT_SINCE]);
     atomic_store_explicit(&record->version, version + 1, memory_order_relaxed); /* odd: being written */
+    count_wait(record, words[WAIT_SINCE]);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         atomic_store_explicit(&record->wait[i], words[i], memory_order_release);
     atomic_store_explicit(&record->version, version + 2, memory_order_release);
@@ -302,15 +309,36 @@ uint64_t gcoll_record_newest(gcoll_record *record) {
     return most;
 }
 
+void gcoll_record_group(const gcoll_context *context, char text[GCOLL_RECORD_GROUP]) {
+    static const uint8_t none[16];
+    const uint8_t *group = context->settings.endpoint.group;
+    if (memcmp(group, none, sizeof none) == 0) {
+        snprintf(text, GCOLL_RECORD_GROUP, "process%ld-%u", context->guard.process, context->record->number);
+        return;
+    }
+    for (size_t i = 0; i < sizeof none; i++)
+        snprintf(text + 2 * i, 3, "%02x", group[i]);
+}
+
+void gcoll_record_short_group(const gcoll_context *context, char text[GCOLL_RECORD_GROUP]) {
+    gcoll_record_group(context, text);
+    if (text[0] != 'p')
+        text[8] = '\0';
+}
+
+uint64_t gcoll_record_read_version(gcoll_record *record) {
+    return atomic_load_explicit(&record->version, memory_order_acquire);
+}
+
 bool gcoll_record_read_wait(gcoll_record *record, gcoll_record_wait *wait) {
     uint64_t words[sizeof record->wait / sizeof record->wait[0]];
-    for (int tries = 0; tries < TRIES; tries++) {
-        const uint64_t version = atomic_load_explicit(&record->version, memory_order_acquire);
+    for (int tries = 0; tries < GCOLL_RECORD_TRIES; tries++) {
+        const uint64_t version = gcoll_record_read_version(record);
         if (version == 0)
             return false;
         for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
             words[i] = atomic_load_explicit(&record->wait[i], memory_order_acquire);
-        if ((version & 1) != 0 || atomic_load_explicit(&record->version, memory_order_relaxed) != version)
+        if ((version & 1) != 0 || gcoll_record_read_version(record) != version)
             continue;
         *wait = (gcoll_record_wait){.number = words[0],
                                     .round = (uint32_t)words[1],

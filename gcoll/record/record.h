@@ -21,6 +21,7 @@
 #define GCOLL_RECORD_OPERATIONS 1024  /* a power of two */
 #define GCOLL_RECORD_STEPS      16384 /* a power of two; only if steps are recorded */
 #define GCOLL_RECORD_NAMES      256   /* algorithms with their options; later ones are "other" */
+#define GCOLL_RECORD_TRIES      100   /* of reading what is being written */
 #define GCOLL_RECORD_PEERS      4     /* ranks named of those that are waited for */
 
 /* Words of an operation. */
@@ -79,12 +80,13 @@ typedef struct gcoll_record_collective {
     gcoll_count ticks; /* from the begin to the end of those that are done */
 } gcoll_record_collective;
 
-/* Of what goes to and comes from one peer, but for what shapes have counted: a cache line. */
+/* Of what goes to and comes from one peer, but for what shapes have counted. */
 typedef struct gcoll_record_peer {
     gcoll_count sent_messages, sent_bytes, received_messages, received_bytes;
     gcoll_count waits, waited_ticks;
-    gcoll_count retransmitted; /* these two as the transport said last */
+    gcoll_count retransmitted; /* on all connections so far; these two as the transport said last */
     const char *_Atomic lane;  /* NULL: not connected */
+    uint64_t resent;           /* on those that there are; inside */
 } gcoll_record_peer;
 
 /* What a run of a plan exchanges with one peer. */
@@ -134,9 +136,13 @@ struct gcoll_record {
     gcoll_record_collective collectives[GCOLL_COLLECTIVE_COUNT];
     gcoll_record_peer *peers; /* by rank */
     gcoll_count waits, waited_ticks, sleeps, asleep_ns, registrations;
-    gcoll_count refreshed;    /* ticks when the transport was last asked; 0: never */
+    gcoll_endpoint_counts before;    /* what the transport had counted when the context was made; inside */
+    gcoll_count rate_ticks, rate_ns; /* so many ticks take so long; 0: the recorder is too young to tell */
+    uint32_t number;                 /* of the recorders of this process */
+    gcoll_count refreshed;           /* ticks when the transport was last asked; 0: never */
     atomic_bool is_asked;     /* somebody wants what the transport says: the next thread inside asks it */
-    atomic_bool is_broken;    /* the context is */
+    atomic_bool is_broken;    /* the context is, */
+    gcoll_count broke;        /* since then: ticks */
     _Atomic uint32_t culprit; /* then; GCOLL_NO_RANK: none */
     atomic_bool
         has_cause; /* the file of the broken context is written, and is not to be replaced by another */
@@ -197,17 +203,20 @@ static inline void gcoll_record_begin(gcoll_context *context, uint64_t number, u
     atomic_store_explicit(&slot[GCOLL_RECORD_NUMBER], number, memory_order_release);
 }
 
-/* It has ended well. Before gcoll_record_begin, this does nothing: that is told. */
-static inline void gcoll_record_end(gcoll_context *context, uint64_t number, gcoll_record_shape *shape) {
+/* It has ended well; `begun` as for gcoll_record_begin, before which this does nothing: that is told. */
+static inline void gcoll_record_end(gcoll_context *context, uint64_t number, uint64_t begun,
+                                    gcoll_record_shape *shape) {
     gcoll_record *record = context->record;
     if (!record)
         return;
     _Atomic uint64_t *slot = gcoll_record_slot(record, number);
-    if (atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed) != number)
+    const uint64_t there = atomic_load_explicit(&slot[GCOLL_RECORD_NUMBER], memory_order_relaxed);
+    if (there < number)
         return;
     const uint64_t done = gcoll_ticks();
-    atomic_store_explicit(&slot[GCOLL_RECORD_DONE], done, memory_order_relaxed);
-    gcoll_record_count(shape, done - atomic_load_explicit(&slot[GCOLL_RECORD_BEGUN], memory_order_relaxed));
+    if (there == number) /* else so many were begun since that its record is gone */
+        atomic_store_explicit(&slot[GCOLL_RECORD_DONE], done, memory_order_relaxed);
+    gcoll_record_count(shape, done - begun);
 }
 
 /* A message that belongs to no plan has gone to a peer, or has come from it. */
@@ -225,6 +234,12 @@ static inline void gcoll_record_received(gcoll_context *context, uint32_t peer, 
     gcoll_record_peer *counts = &context->record->peers[peer];
     gcoll_count_add(&counts->received_messages, 1);
     gcoll_count_add(&counts->received_bytes, bytes);
+}
+
+/* An operation that has ended well is none after all. */
+static inline void gcoll_record_take_back(gcoll_context *context, gcoll_record_shape *shape) {
+    if (context->record)
+        gcoll_count_add(&shape->done, UINT64_MAX);
 }
 
 static inline bool gcoll_record_has_steps(const gcoll_context *context) {
@@ -249,10 +264,18 @@ void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait
 void gcoll_record_wait_over(gcoll_context *context);
 /* Copies operation `number`, if it is there, whole. From any thread. */
 bool gcoll_record_read(gcoll_record *record, uint64_t number, uint64_t words[GCOLL_RECORD_WORDS]);
+/* Tells contexts of one job apart: the group in hexadecimal digits; of a context of one rank, which has none,
+ * the process and a number. */
+#define GCOLL_RECORD_GROUP 48
+void gcoll_record_group(const gcoll_context *context, char text[GCOLL_RECORD_GROUP]);
+/* The same, of 8 digits, where that is enough. */
+void gcoll_record_short_group(const gcoll_context *context, char text[GCOLL_RECORD_GROUP]);
 /* The number of the newest operation that is there; 0: none is. From any thread. */
 uint64_t gcoll_record_newest(gcoll_record *record);
 /* False: nothing was ever waited for, or it changes all the time. */
 bool gcoll_record_read_wait(gcoll_record *record, gcoll_record_wait *wait);
+/* Changes with every wait, and is odd while one is written and counted. */
+uint64_t gcoll_record_read_version(gcoll_record *record);
 
 /* ---- What was counted (counts.c, metrics.c) ------------------------------------------------------ */
 
@@ -285,14 +308,15 @@ uint64_t gcoll_record_duration_ns(const gcoll_record *record, uint64_t ticks);
 
 /* What was done so far was for the context's creation, and is none of the caller's. Nobody else has the
  * context yet. */
-void gcoll_record_forget_counts(gcoll_context *context);
+void gcoll_record_begin_counts(gcoll_context *context);
 
 /* ---- Files (file.c) ------------------------------------------------------------------------------ */
 
 typedef void (*gcoll_record_write_fn)(FILE *file, const void *arg);
 /* Writes a new file beside `path`, and renames it: who reads it finds a whole file, whoever else writes one.
- * INVALID, IO. */
-gcoll_status gcoll_record_write_file(const char *path, gcoll_record_write_fn write, const void *arg);
+ * mode: who may read it. INVALID, IO. */
+gcoll_status gcoll_record_write_file(const char *path, unsigned mode, gcoll_record_write_fn write,
+                                     const void *arg);
 
 /* ---- Dumps (dump.c) --------------------------------------------------------------------------- */
 

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define WRITE_FILES '!'
@@ -21,6 +22,7 @@
 
 static struct service {
     pthread_mutex_t lock;
+    pthread_mutex_t offers;
     gcoll_record *first; /* of the contexts of this process */
     int wake[2];         /* a pipe, whose first end the thread reads */
     int listener;        /* -1: none */
@@ -28,7 +30,8 @@ static struct service {
     long owner;
     bool is_running;
     bool heeds_forks;
-} service = {.lock = PTHREAD_MUTEX_INITIALIZER, .wake = {-1, -1}, .listener = -1};
+} service = {
+    .lock = PTHREAD_MUTEX_INITIALIZER, .offers = PTHREAD_MUTEX_INITIALIZER, .wake = {-1, -1}, .listener = -1};
 
 static void wake(char what) {
     const ssize_t written = write(service.wake[1], &what, 1); /* a full pipe has a request already */
@@ -37,6 +40,11 @@ static void wake(char what) {
 
 void gcoll_service_request_files(void) {
     wake(WRITE_FILES);
+}
+
+void gcoll_service_rest(void) {
+    const struct timespec pause = {.tv_nsec = 100000000};
+    nanosleep(&pause, NULL);
 }
 
 static void write_files(void) {
@@ -58,8 +66,10 @@ static void *serve(void *arg) {
         struct pollfd wanted[] = {{.fd = service.wake[0], .events = POLLIN},
                                   {.fd = service.listener, .events = POLLIN}};
         pthread_mutex_unlock(&service.lock);
-        if (poll(wanted, 2, -1) < 0 && errno != EINTR)
-            return NULL;
+        if (poll(wanted, 2, -1) < 0) {
+            gcoll_service_rest(); /* no memory, or a signal that is none of this thread's */
+            continue;
+        }
         if (wanted[0].revents != 0) {
             const ssize_t got = read(wanted[0].fd, some, sizeof some);
             if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
@@ -84,6 +94,7 @@ static void forget(void) {
         close(service.listener);
     service.listener = -1;
     pthread_mutex_init(&service.lock, NULL);
+    pthread_mutex_init(&service.offers, NULL);
     service.first = NULL;
     service.is_running = false;
 }
@@ -153,6 +164,14 @@ bool gcoll_service_is_listening(void) {
     const bool is = service.listener >= 0;
     pthread_mutex_unlock(&service.lock);
     return is;
+}
+
+void gcoll_service_begin_offer(void) {
+    pthread_mutex_lock(&service.offers);
+}
+
+void gcoll_service_end_offer(void) {
+    pthread_mutex_unlock(&service.offers);
 }
 
 /* At the end of the process. What is killed leaves its file, which gcoll_top removes. */

@@ -12,6 +12,11 @@ void gcoll_service_request_files(void);
 /* Has it answer at this listening socket, of the file `path`, which goes when the process ends. */
 void gcoll_service_listen(int fd, const char *path);
 bool gcoll_service_is_listening(void);
+/* Around the two: contexts may be made by several threads. */
+void gcoll_service_begin_offer(void);
+void gcoll_service_end_offer(void);
+/* On its thread: a pause where nothing can be done now. */
+void gcoll_service_rest(void);
 
 /* watch.c: takes a connection, and answers it with the contexts from `first` on; the lock is held by nobody
  * meanwhile but for `lock`. */

@@ -51,31 +51,35 @@ static bool make_folder(char *folder, size_t bytes, char *why, size_t why_bytes)
     return false;
 }
 
+/* Under another name until it answers: who finds a socket that refuses takes its process for dead. */
 static int make_socket(const char *path, char *why, size_t why_bytes) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     memcpy(address.sun_path, path, strlen(path) + 1);
+    address.sun_path[strlen(path) - 1] = '_';
     if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
-        chmod(path, 0600) == 0 && listen(fd, BACKLOG) == 0)
+        chmod(address.sun_path, 0600) == 0 && listen(fd, BACKLOG) == 0 && rename(address.sun_path, path) == 0)
         return fd;
     snprintf(why, why_bytes, "cannot listen at '%s': %s", path, strerror(errno));
     if (fd >= 0) {
         close(fd);
-        unlink(path);
+        unlink(address.sun_path);
     }
     return -1;
 }
 
-/* Opens the socket of this process. False: why. */
-static bool offer(const char *given, char *why, size_t why_bytes) {
+/* Opens the socket of this process. False: why. Its name says which rank this is, for as long as it cannot
+ * say so itself.
+ */
+static bool offer(const gcoll_context *context, const char *given, char *why, size_t why_bytes) {
     char folder[PATH_MAX], path[sizeof((struct sockaddr_un *)0)->sun_path];
     if (given[0] != '\0')
         snprintf(folder, sizeof folder, "%s", given);
     else if (!make_folder(folder, sizeof folder, why, why_bytes))
         return false;
     /* Processes of two containers may have the same number. */
-    if ((size_t)snprintf(path, sizeof path, "%s/%ld-%08x.sock", folder, (long)getpid(),
-                         (unsigned)gcoll_now_ns()) >= sizeof path) {
+    if ((size_t)snprintf(path, sizeof path, "%s/%ld-%08x-%uof%u.sock", folder, (long)getpid(),
+                         (unsigned)gcoll_now_ns(), context->rank, context->size) >= sizeof path) {
         snprintf(why, why_bytes, "'%.60s...' is too long a folder for a socket", folder);
         return false;
     }
@@ -92,12 +96,11 @@ gcoll_status gcoll_record_take_watch(gcoll_context *context) {
     gcoll_status status = read_variable(&wanted, &folder);
     if (status != GCOLL_OK || !wanted)
         return status;
-    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER; /* contexts may be made by several threads */
     status = gcoll_service_start(VARIABLE);
-    pthread_mutex_lock(&once);
+    gcoll_service_begin_offer();
     const bool is_offered =
-        status != GCOLL_OK || gcoll_service_is_listening() || offer(folder, why, sizeof why);
-    pthread_mutex_unlock(&once);
+        status != GCOLL_OK || gcoll_service_is_listening() || offer(context, folder, why, sizeof why);
+    gcoll_service_end_offer();
     if (!is_offered) /* a job is not refused for want of a view */
         gcoll_log(context, GCOLL_LOG_WARNING, VARIABLE ": %s; gcoll_top will not see this process", why);
     return status;
@@ -129,6 +132,8 @@ void gcoll_watch_answer(int listener, pthread_mutex_t *lock, gcoll_record *const
     char *text = NULL;
     size_t bytes = 0;
     const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        gcoll_service_rest(); /* no descriptors: the connection waits, and would be looked at all the time */
     if (fd < 0)
         return;
     FILE *file = may_watch(fd) ? open_memstream(&text, &bytes) : NULL;

@@ -455,7 +455,7 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
         if (run->is_doubtful && !settle_doubt(run))
             run->unfinished = 1; /* it must not count as finished */
         else
-            gcoll_record_end(run->context, run->sequence, &run->entry->record);
+            gcoll_record_end(run->context, run->sequence, run->begun, &run->entry->record);
     }
     const uint32_t *successor = plan->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successors; i++)

@@ -66,10 +66,11 @@ struct gcoll_run {
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
+    uint64_t begun;     /* for the recorder */
     uint64_t *recorded; /* by step: its id in the recorder; NULL: steps are not recorded */
-    uint64_t *heard;  /* by slot: the latest operation whose fingerprint is known to have arrived */
-    bool is_doubtful; /* data was taken from a peer whose fingerprint is not known to have arrived */
-    bool is_refused;  /* the caller's reduction failed: the context is broken, and the step never finishes */
+    uint64_t *heard;    /* by slot: the latest operation whose fingerprint is known to have arrived */
+    bool is_doubtful;   /* data was taken from a peer whose fingerprint is not known to have arrived */
+    bool is_refused; /* the caller's reduction failed: the context is broken, and the step never finishes */
 };
 
 /* ---- The engine (engine.c) ------------------------------------------------------------------- */

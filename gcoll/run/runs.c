@@ -93,12 +93,12 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
         gcoll_watch_publish(context, run->sequence);
         gcoll_opening_begin(context, run->sequence, run->entry);
     }
-    const uint64_t begun = gcoll_record_time(context);
+    run->begun = gcoll_record_time(context);
     gcoll_run_start(run);
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);
     gcoll_progress_flush(context);
-    gcoll_record_begin(context, run->sequence, entered, begun, &run->entry->record,
+    gcoll_record_begin(context, run->sequence, entered, run->begun, &run->entry->record,
                        gcoll_run_is_finished(run)); /* the flush may have ended it */
     return GCOLL_OK;
 }
@@ -133,9 +133,11 @@ gcoll_status gcoll_run_result(gcoll_context *context, gcoll_run *run, gcoll_stat
     const bool is_finished = gcoll_run_is_finished(run);
     gcoll_run_drop(run);
     if (is_finished && (!context->health.broken || !gcoll_opening_mismatched(context, run->sequence)))
-        return GCOLL_OK;                   /* even if the context broke afterwards */
-    if (is_finished && status == GCOLL_OK) /* its fingerprint did not match */
+        return GCOLL_OK;                     /* even if the context broke afterwards */
+    if (is_finished && status == GCOLL_OK) { /* its fingerprint did not match */
+        gcoll_record_take_back(context, &run->entry->record);
         note_fall(run);
+    }
     if (status == GCOLL_OK)
         status = gcoll_context_settle(context);
     if (status != GCOLL_OK && run->holds)

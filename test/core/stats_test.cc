@@ -3,6 +3,8 @@
 #include "test/kit/collective_support.h"
 #include "test/kit/variable.h"
 
+#include <sys/stat.h>
+
 #include <fstream>
 #include <map>
 #include <set>
@@ -110,7 +112,6 @@ TEST_P(Stats, BytesAndMessagesAreThoseOfTheAlgorithm) {
         for (int i = 0; i < 5; i++)
             EXPECT_GCOLL_OK(sum(context, 300));
         const uint64_t blocks = 5 * 2 * (size - 1), bytes = blocks * 100 * sizeof(float);
-        EXPECT_EQ(stats_of(context).age_ns, -1) << "nobody has asked";
         EXPECT_GCOLL_OK(gcoll_context_refresh_stats(context));
         const gcoll_stats all = stats_of(context);
         EXPECT_EQ(all.begun, 5u);
@@ -324,6 +325,8 @@ TEST_F(StatsOf, WhatTheCreationSentIsNotCounted) {
         const gcoll_stats none = stats_of(context);
         EXPECT_EQ(none.sent_messages + none.received_messages, 0u);
         EXPECT_EQ(none.done, 0u);
+        EXPECT_EQ(none.waited_ns, 0u);
+        EXPECT_GE(none.age_ns, 0) << "read when the context was made";
         EXPECT_GCOLL_OK(sum(context, 300));
         EXPECT_EQ(stats_of(context).sent_bytes, 4 * 100 * sizeof(float));
     });
@@ -342,9 +345,66 @@ TEST_F(StatsOf, AFileIsReplacedAsAWhole) {
         }
     });
     ASSERT_EQ(folder.files().size(), 1u);
+    struct stat about = {};
+    ASSERT_EQ(stat(path.c_str(), &about), 0);
+    EXPECT_EQ(about.st_mode & 0777, 0644u) << "a collector is another user";
     std::stringstream text;
     text << std::ifstream(path).rdbuf();
     EXPECT_EQ(sample(parse(text.str()), "gcoll_operations_total", ""), 1);
+}
+
+// More than the recorder keeps: the record of the first is gone when it ends.
+TEST_F(StatsOf, OperationsThatAreInFlightForLongAreCounted) {
+    run_threads(
+        2, "tcp",
+        [&](uint32_t rank, gcoll_context *context) {
+            const uint32_t many = 1500;
+            std::vector<float> data(many * 2, 1);
+            std::vector<gcoll_request *> requests(many);
+            const gcoll_allreduce_options options = by("ring");
+            if (rank == 1)
+                std::this_thread::sleep_for(std::chrono::milliseconds(100)); // until all of rank 0 are begun
+            for (uint32_t i = 0; i < many; i++)
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, &data[i * 2], 2, GCOLL_FLOAT32,
+                                                      GCOLL_SUM, &options, &requests[i]));
+            for (gcoll_request *&request : requests)
+                EXPECT_GCOLL_OK(gcoll_request_wait(&request));
+            EXPECT_EQ(stats_of(context).done, many);
+            EXPECT_EQ(stats_of(context).sent_bytes, many * 2 * sizeof(float));
+            EXPECT_GE(stats_of(context, GCOLL_ALLREDUCE).busy_ns, rank == 0 ? 100'000'000u : 1u);
+        });
+}
+
+// Contexts of one rank belong to no group.
+TEST_F(StatsOf, ContextsOfOneRankAreToldApart) {
+    gcoll_context *alone[2] = {};
+    for (gcoll_context *&context : alone) {
+        gcoll_context_options options;
+        gcoll_context_options_init(&options);
+        ASSERT_GCOLL_OK(gcoll_context_create(&options, &context));
+        EXPECT_GCOLL_OK(sum(context, 3));
+    }
+    EXPECT_FALSE(parse(metrics(alone, 2)).empty()); // which knows each series once
+    for (gcoll_context *context : alone)
+        gcoll_context_destroy(context);
+}
+
+TEST_F(StatsOf, ABrokenContextWaitsNoLonger) {
+    run_threads(
+        2, "tcp",
+        [&](uint32_t rank, gcoll_context *context) {
+            EXPECT_GCOLL_OK(sum(context, 10));
+            if (rank == 1) {
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));
+                EXPECT_EQ(sum(context, 12), GCOLL_ERR_MISMATCH);
+                return;
+            }
+            EXPECT_EQ(sum(context, 11), GCOLL_ERR_MISMATCH);
+            const uint64_t waited = stats_of(context).waited_ns;
+            EXPECT_GT(waited, 10'000'000u);
+            std::this_thread::sleep_for(std::chrono::milliseconds(100));
+            EXPECT_LT(stats_of(context).waited_ns, waited + 50'000'000);
+        });
 }
 
 TEST_F(StatsOf, BadArgumentsAreNamed) {

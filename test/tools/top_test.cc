@@ -116,7 +116,8 @@ TEST(Top, SaysWithinTwoSecondsThatARankIsStopped) {
     const auto begun = std::chrono::steady_clock::now();
     const std::string out = run(GCOLL_TOP, {"--dir", sockets.path, "--once", "--interval", "500ms"}).out;
     const auto took = std::chrono::steady_clock::now() - begun;
-    EXPECT_TRUE(contains(out, "process " + std::to_string(stopped) + ": is stopped for ")) << out;
+    EXPECT_TRUE(contains(out, "process " + std::to_string(stopped) + ", rank ")) << out;
+    EXPECT_TRUE(contains(out, " of 4 in its first context: is stopped for at least ")) << out;
     EXPECT_TRUE(contains(out, "3 of 4 ranks")) << out;
     EXPECT_LT(took, std::chrono::seconds(2));
     EXPECT_TRUE(contains(out, " for rank ") && contains(out, "not seen here")) << out;
@@ -158,7 +159,7 @@ TEST(Top, DrawsOnATerminal) {
     const long stopped = job.processes()[0];
     ASSERT_EQ(kill(static_cast<pid_t>(stopped), SIGSTOP), 0);
     const auto begun = std::chrono::steady_clock::now();
-    EXPECT_TRUE(shows("stopped for "));
+    EXPECT_TRUE(shows("stopped for at least "));
     EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(2));
     EXPECT_TRUE(shows("4 of 4 ranks")) << "it is still known which rank that is";
     kill(static_cast<pid_t>(stopped), SIGCONT);
@@ -219,7 +220,8 @@ TEST(Top, StrangersDoNoHarm) {
     const folder sockets;
     std::vector<std::unique_ptr<Stranger>> strangers;
     const auto add = [&](const std::string &name, const std::string &text, bool ends = true) {
-        strangers.push_back(std::make_unique<Stranger>(sockets.path + "/" + name + ".sock", text, ends));
+        strangers.push_back(
+            std::make_unique<Stranger>(sockets.path + "/" + name + "-0123abcd-0of2.sock", text, ends));
     };
     const std::string whole = good;
     const auto with = [&](const std::string &from, const std::string &to) {
@@ -244,25 +246,37 @@ TEST(Top, StrangersDoNoHarm) {
     const outcome o = top(sockets.path);
     EXPECT_EQ(o.status, 0) << o.err;
     EXPECT_TRUE(contains(o.out, "Job j, group aa: 1 of 2 ranks on h, tcp")) << o.out;
-    EXPECT_TRUE(contains(o.out, ": does not answer for ")) << o.out;
+    EXPECT_TRUE(contains(o.out, ": does not answer for at least ")) << o.out;
     EXPECT_FALSE(contains(o.out, "\033")) << "no sequence for a terminal";
-    for (const char *said : {"/3.sock: is no JSON", "/4.sock: ends too early", "/7.sock: is of version 2"})
+    for (const char *said : {"/3-0123abcd-0of2.sock: is no JSON", "/4-0123abcd-0of2.sock: ends too early",
+                             "/7-0123abcd-0of2.sock: is of version 2"})
         EXPECT_TRUE(contains(o.err, said)) << said << "\n" << o.err;
 }
 
-TEST(Top, TheSocketOfOneThatWasKilledGoes) {
-    const folder sockets;
-    const std::string left = sockets.path + "/77.sock";
+// A socket at which nobody listens.
+void leave_socket(const std::string &path) {
     struct sockaddr_un address = {};
     address.sun_family = AF_UNIX;
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", left.c_str());
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path.c_str());
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ASSERT_EQ(bind(fd, reinterpret_cast<struct sockaddr *>(&address), sizeof address), 0);
     close(fd);
+}
+
+// And nothing else does.
+TEST(Top, TheSocketOfOneThatWasKilledGoes) {
+    const folder sockets;
+    const std::string left = sockets.path + "/77-0123abcd-1of2.sock", others = sockets.path + "/77.sock",
+                      file = sockets.path + "/78-0123abcd-1of2.sock";
+    leave_socket(left);
+    leave_socket(others);
+    std::ofstream(file) << "data";
     const outcome o = top(sockets.path);
     EXPECT_EQ(o.status, 0);
     EXPECT_TRUE(contains(o.out, "No process is seen")) << o.out;
     EXPECT_FALSE(std::filesystem::exists(left));
+    EXPECT_TRUE(std::filesystem::exists(others));
+    EXPECT_EQ(file_text(file), "data");
 }
 
 TEST(Top, BadCommandLinesAreNamed) {

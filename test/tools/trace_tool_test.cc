@@ -235,7 +235,7 @@ TEST_F(TraceTool, ASlowLinkIsNamedFirst) {
     }));
     const outcome o = trace();
     expect_said(o, "times in each quarter\n     5 -> 6             60 ");
-    expect_said(o, " 1.1   1.1   8.7   8.7\n\nMessages of each step"); // and no other link
+    expect_said(o, " 1.1   1.1   8.7   8.7\n\nWho comes late"); // and no other link
     expect_not_said(o, "at one end");
 }
 
@@ -267,6 +267,43 @@ TEST_F(TraceTool, ALateSenderMakesNoLinkSlow) {
         with_operations(std::vector<Dump>(4)), [](uint32_t, uint64_t) { return 20 * kUs; },
         [](uint32_t from, uint64_t) { return from == 2 ? 700 * kUs : 0; }));
     expect_not_said(trace(), "Slow links");
+}
+
+// Nor does a late receiver, for whom messages wait: of two links, one shows its time and the other none.
+TEST_F(TraceTool, ALateReceiverMakesNoLinkSlow) {
+    std::vector<Dump> all = with_operations(std::vector<Dump>(2));
+    for (uint64_t number = 1; number <= 20; number++)
+        for (uint32_t round = 1; round <= 3; round++)
+            for (uint32_t from : {0, 1}) {
+                const int64_t sent = static_cast<int64_t>(number) * 10000 * kUs + round * 500 * kUs +
+                                     (from == 0 ? 200 * kUs : 0);
+                const int64_t wanted = sent + (from == 0 ? -200 : 200) * kUs;
+                all[from].steps.push_back(step(number, "send", round, 1 - from, 4096, sent, sent + 1));
+                all[1 - from].steps.push_back(step(number, "receive", round, from, 4096, wanted,
+                                                   (from == 0 ? sent + 20 * kUs : wanted)));
+            }
+    write(all);
+    expect_not_said(trace(), "Slow links");
+}
+
+// Files may mix calls of which each rank has counts of its own with others.
+TEST_F(TraceTool, CallsHaveAnOrder) {
+    std::vector<Dump> all =
+        ring(with_operations(std::vector<Dump>(4)), [](uint32_t, uint64_t) { return 20 * kUs; });
+    for (Dump &dump : all)
+        for (uint64_t number = 1; number <= 20; number++) {
+            std::string &o = dump.operations[number - 1];
+            o = operation(number, static_cast<int64_t>(number) * 10000 * kUs,
+                          static_cast<int64_t>(number) * 10000 * kUs + 2000 * kUs, number % 3, "alltoall");
+            if (number % 2 == 0)
+                o.insert(o.size() - 1, ", \"own_counts\": true");
+        }
+    write(all);
+    const std::string out = trace().out;
+    size_t tables = 0;
+    for (size_t at = 0; (at = out.find("Messages of each step of alltoall", at)) != std::string::npos; at++)
+        tables++;
+    EXPECT_EQ(tables, 4u) << "of 0, 1 and 2 elements, and of own counts, each once\n" << out;
 }
 
 TEST_F(TraceTool, StepsAreShownBesideTheModel) {

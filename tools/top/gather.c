@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 typedef struct asked {
     uint64_t socket; /* a hash of its path */
     long process; /* as its file's name says, or better the kernel, where that may be another number here */
+    uint32_t rank, size; /* of its first context, as that name says */
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
     int fd; /* -1: it has ended its answer, or cannot be asked */
     char *text;
@@ -42,6 +44,13 @@ static void find_process(asked *a) {
         a->process = who.pid;
 }
 
+/* Removes the socket of a process that was killed: one of ours that nobody listens at. */
+static void tidy(const asked *a) {
+    struct stat is;
+    if (lstat(a->path, &is) == 0 && S_ISSOCK(is.st_mode) && is.st_uid == geteuid())
+        unlink(a->path);
+}
+
 static void ask(asked *a) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, a->path, sizeof a->path);
@@ -54,14 +63,24 @@ static void ask(asked *a) {
     }
     const int error = errno; /* EAGAIN: too many ask it, whom it does not answer */
     a->is_gone = error == ECONNREFUSED || error == ENOENT || error == EACCES || error == EPERM;
-    if (error == ECONNREFUSED) /* it was killed; refused where the file is not ours */
-        unlink(a->path);
+    if (error == ECONNREFUSED)
+        tidy(a);
     close(a->fd);
     a->fd = -1;
 }
 
+/* The name that a process gives its socket: "4711-0a1b2c3d-2of4.sock", process, hash, rank and size. False:
+ * it is another file. */
+static bool read_name(const char *name, asked *a) {
+    char hash[9];
+    int end = 0;
+    return sscanf(name, "%19ld-%8[0-9a-f]-%9" SCNu32 "of%9" SCNu32 ".sock%n", &a->process, hash, &a->rank,
+                  &a->size, &end) == 4 &&
+           end > 0 && name[end] == '\0' && a->process > 0 && a->rank < a->size;
+}
+
 /* False: the folder cannot be read. */
-static bool list(const char *folder, asked **all, size_t *count) {
+static bool list(const char *folder, bool is_quiet, asked **all, size_t *count) {
     DIR *directory = opendir(folder);
     *count = 0;
     *all = calloc(PROCESSES_MOST, sizeof **all);
@@ -71,16 +90,15 @@ static bool list(const char *folder, asked **all, size_t *count) {
             closedir(directory);
         if (error == ENOENT)
             return true;
-        cli_complain("%s: %s", folder, strerror(error));
+        if (!is_quiet)
+            cli_complain("%s: %s", folder, strerror(error));
         return false;
     }
     for (struct dirent *entry; (entry = readdir(directory)) && *count < PROCESSES_MOST;) {
-        const size_t length = strlen(entry->d_name);
         asked *a = &(*all)[*count];
-        if (length <= 5 || strcmp(entry->d_name + length - 5, ".sock") != 0 ||
+        if (!read_name(entry->d_name, a) ||
             (size_t)snprintf(a->path, sizeof a->path, "%s/%s", folder, entry->d_name) >= sizeof a->path)
             continue;
-        a->process = strtol(entry->d_name, NULL, 10);
         a->socket = gcoll_hash_text(GCOLL_HASH_START, a->path);
         ++*count;
     }
@@ -108,21 +126,22 @@ static void take(asked *a) {
 
 static void hear(asked *all, size_t count) {
     struct pollfd *wanted = calloc(count + 1, sizeof *wanted);
+    asked **whose = calloc(count + 1, sizeof *whose);
     const int64_t until_ms = gcoll_now_ms() + ANSWER_MS;
-    for (int64_t left_ms = ANSWER_MS; wanted && left_ms > 0; left_ms = until_ms - gcoll_now_ms()) {
-        size_t open = 0;
-        for (size_t i = 0; i < count; i++) {
-            wanted[i] = (struct pollfd){.fd = all[i].fd, .events = POLLIN};
-            open += all[i].fd >= 0;
-        }
-        if (open == 0)
-            break;
-        if (poll(wanted, count, (int)left_ms) <= 0)
-            continue;
+    for (int64_t left_ms = ANSWER_MS; wanted && whose && left_ms > 0; left_ms = until_ms - gcoll_now_ms()) {
+        nfds_t open = 0;
         for (size_t i = 0; i < count; i++)
-            if (all[i].fd >= 0 && wanted[i].revents != 0)
-                take(&all[i]);
+            if (all[i].fd >= 0) {
+                whose[open] = &all[i];
+                wanted[open++] = (struct pollfd){.fd = all[i].fd, .events = POLLIN};
+            }
+        if (open == 0 || (poll(wanted, open, (int)left_ms) < 0 && errno != EINTR))
+            break;
+        for (nfds_t i = 0; i < open; i++)
+            if (wanted[i].revents != 0)
+                take(whose[i]);
     }
+    free((void *)whose);
     free(wanted);
 }
 
@@ -144,17 +163,12 @@ static top_state state_of(long process) {
 
 static bool read_context(field_reader *r, struct json_object *from, top_context *to) {
     struct json_object *operation;
-    int64_t culprit;
-    to->culprit = TRACE_NONE;
     if (!trace_read_head(r, from, &to->who) ||
+        !field_small(r, from, "culprit", true, TRACE_NONE, &to->culprit) ||
         !field_whole(r, from, "now_ns", TRACE_TIME_MOST, false, 0, &to->now))
         return false;
     to->who.dumped = to->now;
     to->is_broken = json_object_object_get_ex(from, "broken", NULL);
-    if (to->is_broken && !field_whole(r, from, "culprit", UINT32_MAX - 1, true, TRACE_NONE, &culprit))
-        culprit = TRACE_NONE; /* -1: none */
-    if (to->is_broken)
-        to->culprit = (uint32_t)culprit;
     if (!trace_read_wait(r, from, &to->who) ||
         !field_object(r, from, "operation", json_type_object, &operation) ||
         (operation && !trace_read_operation(r, operation, &to->who, &to->operation)))
@@ -195,7 +209,7 @@ bool top_read(const top_answer *a, top_view *view) {
         if (json_object_is_type(one, json_type_object) && read_context(&r, one, &context))
             good = add(view, &context);
     }
-    if (r.problem[0])
+    if (r.problem[0] && !view->is_quiet)
         cli_complain("%s: %s", a->path, r.problem);
     json_object_put(all);
     return good;
@@ -208,7 +222,7 @@ static bool read_answer(const asked *a, top_view *view) {
 
 /* One that does not answer has the contexts that it had. */
 static bool keep(const asked *a, const top_view *before, top_view *view) {
-    top_stranger stranger = {a->socket, a->process, state_of(a->process), view->at};
+    top_stranger stranger = {a->socket, a->process, a->rank, a->size, state_of(a->process), view->at};
     bool is_known = false, good = true;
     for (size_t i = 0; i < before->count && good; i++) {
         if (before->contexts[i].socket != a->socket)
@@ -245,21 +259,25 @@ static double per_second(uint64_t before, uint64_t now, double seconds) {
     return now > before ? (double)(now - before) / seconds : 0;
 }
 
+/* Time in operations, with what has passed of one that runs. */
+static double busy_of(const top_context *c) {
+    const bool runs =
+        c->operation.number != 0 && c->operation.state == TRACE_RUNS && c->now > c->operation.begun;
+    return (double)c->busy_ns + (runs ? (double)(c->now - c->operation.begun) : 0);
+}
+
 static void rate(const top_view *before, top_context *now) {
     for (size_t i = 0; i < before->count && now->state == TOP_ANSWERS; i++) {
         const top_context *then = &before->contexts[i];
         const double seconds = (double)(now->now - then->now) * 1e-9;
         if (!is_same(then, now) || seconds <= 0)
             continue;
-        const bool runs = now->operation.number != 0 && now->operation.state == TRACE_RUNS;
-        const int64_t from = now->operation.begun > then->now ? now->operation.begun : then->now;
-        const double busy = per_second(then->busy_ns, now->busy_ns, 1e9 * seconds) +
-                            (runs ? (double)(now->now - from) * 1e-9 / seconds : 0);
+        const double busy = (busy_of(now) - busy_of(then)) * 1e-9 / seconds;
         now->has_rates = true;
         now->operations_per_s = per_second(then->done, now->done, seconds);
         now->sent_per_s = per_second(then->sent_bytes, now->sent_bytes, seconds);
         now->received_per_s = per_second(then->received_bytes, now->received_bytes, seconds);
-        now->busy = busy < 1 ? busy : 1;
+        now->busy = busy < 0 ? 0 : busy < 1 ? busy : 1;
     }
 }
 
@@ -271,11 +289,11 @@ static int by_job(const void *a, const void *b) {
     return order != 0 ? order : one->who.rank < other->who.rank ? -1 : one->who.rank > other->who.rank;
 }
 
-bool top_gather(const char *folder, const top_view *before, top_view *view) {
+bool top_gather(const char *folder, bool is_quiet, const top_view *before, top_view *view) {
     asked *all;
     size_t count;
-    *view = (top_view){.at = gcoll_now_ns()};
-    bool good = list(folder, &all, &count);
+    *view = (top_view){.at = gcoll_now_ns(), .is_quiet = is_quiet};
+    bool good = list(folder, is_quiet, &all, &count);
     for (size_t i = 0; i < count && good; i++)
         ask(&all[i]);
     if (good)

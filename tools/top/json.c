@@ -98,6 +98,8 @@ bool top_print_json(const top_view *view, FILE *file) {
     for (size_t i = 0; i < view->stranger_count; i++) {
         struct json_object *one = json_object_new_object();
         put_whole(one, "process", (uint64_t)view->strangers[i].process);
+        put_whole(one, "rank", view->strangers[i].rank);
+        put_whole(one, "size", view->strangers[i].size);
         put_text(one, "state", state_word(view->strangers[i].state));
         put_seconds(one, "silent_s", view->at - view->strangers[i].silent_since);
         json_object_array_add(strangers, one);

@@ -54,10 +54,10 @@ static int print_once(const options *o, const char *folder) {
     top_view before = {.at = 0}, view = {.at = 0};
     const struct timespec pause = {(time_t)o->interval_s,
                                    (long)((o->interval_s - (double)(time_t)o->interval_s) * 1e9)};
-    bool good = top_gather(folder, &view, &before);
+    bool good = top_gather(folder, false, &view, &before);
     if (good) {
         nanosleep(&pause, NULL);
-        good = top_gather(folder, &before, &view);
+        good = top_gather(folder, true, &before, &view);
     }
     if (good && o->format == FORMAT_JSON)
         good = top_print_json(&view, stdout);
@@ -82,8 +82,8 @@ int main(int argc, char **argv) {
         cli_complain("--format json: needs --once");
         return CLI_USAGE;
     }
-    if (!o.once && !isatty(STDOUT_FILENO)) {
-        cli_complain("standard output is no terminal: use --once");
+    if (!o.once && (!isatty(STDOUT_FILENO) || !isatty(STDIN_FILENO))) {
+        cli_complain("standard input or output is no terminal: use --once");
         return CLI_USAGE;
     }
     snprintf(usual, sizeof usual, "/tmp/gcoll-%lu", (unsigned long)geteuid());

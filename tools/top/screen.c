@@ -90,7 +90,7 @@ int top_show(const char *folder, double interval_s) {
     s.has_colours = has_colors() && start_color() == OK && use_default_colors() == OK &&
                     init_pair(1, COLOR_RED, -1) == OK;
     while (good && goes_on) {
-        good = top_gather(folder, &before, &view);
+        good = top_gather(folder, true, &before, &view);
         const int64_t until_ms = gcoll_now_ms() + (int64_t)(interval_s * 1e3);
         draw(&s, &view, folder);
         for (int64_t left_ms; goes_on && (left_ms = until_ms - gcoll_now_ms()) > 0;) {
@@ -106,5 +106,7 @@ int top_show(const char *folder, double interval_s) {
     top_free(&before);
     endwin();
     delscreen(terminal);
+    if (!good)
+        cli_complain("%s: cannot be read any more", folder);
     return good ? 0 : 1;
 }

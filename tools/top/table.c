@@ -28,7 +28,7 @@ static void say(const printer *to, int emphasis, const char *format, ...) {
 static void say_state(top_state state, int64_t since, int64_t now, char *text, size_t bytes) {
     char time[32];
     trace_say_time(now - since, time);
-    snprintf(text, bytes, "%s for %s", state == TOP_STOPPED ? "stopped" : "does not answer", time);
+    snprintf(text, bytes, "%s for at least %s", state == TOP_STOPPED ? "stopped" : "does not answer", time);
 }
 
 /* What the rank does now. */
@@ -75,7 +75,7 @@ static int by_value(const void *a, const void *b) {
 
 /* A rank that waits little while the others wait much is the one that they wait for. */
 static void print_imbalance(const printer *to, const top_context *all, size_t count) {
-    double *busy = calloc(count, sizeof *busy);
+    double *busy = calloc(count + 1, sizeof *busy);
     size_t known = 0, least = 0;
     for (size_t i = 0; busy && i < count; i++) {
         if (!all[i].has_rates)
@@ -110,7 +110,7 @@ static const top_context *find(const top_context *all, size_t count, uint32_t ra
 
 /* The ranks that others wait for and that do not wait themselves. */
 static void print_keepers(const printer *to, const top_view *view, const top_context *all, size_t count) {
-    uint32_t *waiters = calloc(all->who.size, sizeof *waiters);
+    uint32_t *waiters = calloc(all->who.size + (size_t)1, sizeof *waiters);
     for (size_t i = 0; waiters && i < count; i++)
         for (int k = 0; waits_long(&all[i]) && k < TRACE_PEERS; k++)
             if (all[i].who.waits_peer[k] < all->who.size)
@@ -175,9 +175,10 @@ void top_print(const top_view *view, const char *folder, top_line_fn print, void
             say(&to, 0, "%s", "");
     }
     for (size_t i = 0; i < view->stranger_count; i++) {
+        const top_stranger *one = &view->strangers[i];
         char state[96];
-        say_state(view->strangers[i].state, view->strangers[i].silent_since, view->at, state, sizeof state);
-        say(&to, 2, "process %ld: %s%s", view->strangers[i].process,
-            view->strangers[i].state == TOP_STOPPED ? "is " : "", state);
+        say_state(one->state, one->silent_since, view->at, state, sizeof state);
+        say(&to, 2, "process %ld, rank %" PRIu32 " of %" PRIu32 " in its first context: %s%s", one->process,
+            one->rank, one->size, one->state == TOP_STOPPED ? "is " : "", state);
     }
 }

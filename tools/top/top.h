@@ -32,6 +32,7 @@ typedef struct top_context {
 typedef struct top_stranger {
     uint64_t socket;
     long process;
+    uint32_t rank, size; /* of its first context, as its socket's name says */
     top_state state;
     int64_t silent_since;
 } top_stranger;
@@ -42,11 +43,12 @@ typedef struct top_view {
     size_t count;
     top_stranger *strangers;
     size_t stranger_count;
+    bool is_quiet; /* says nothing on standard error of what makes no sense */
 } top_view;
 
 /* gather.c: asks all processes whose sockets lie in the folder. before: the last view, or one of zeros.
  * False: the folder cannot be read (one that is not there holds no socket), or there is no memory. */
-bool top_gather(const char *folder, const top_view *before, top_view *view);
+bool top_gather(const char *folder, bool is_quiet, const top_view *before, top_view *view);
 /* What one process has said, with no NUL behind it. */
 typedef struct top_answer {
     uint64_t socket;

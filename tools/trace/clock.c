@@ -12,8 +12,7 @@
 
 #include "tools/trace/trace.h"
 
-#define NARROW_NS INT64_C(200000)
-#define FAR       (INT64_MAX / 4)
+#define FAR (INT64_MAX / 4)
 #define SHIFT_MOST                                                                                           \
     INT64_C(1900000000000000000) /* sixty years: a clock that starts in 1970 is mended, too                  \
                                   */
@@ -126,7 +125,7 @@ static bool follow(const bounds *b, bool towards, int64_t *most) {
 static int64_t choose(int64_t least, int64_t most) {
     const bool has_both = least > -FAR && most < FAR;
     const int64_t middle = has_both ? least / 2 + most / 2 : least > -FAR ? least : most;
-    const bool is_wanted = (has_both && most - least <= NARROW_NS) || least > 0 || most < 0;
+    const bool is_wanted = least > 0 || most < 0;
     return is_wanted && middle < SHIFT_MOST && middle > -SHIFT_MOST ? middle : 0;
 }
 

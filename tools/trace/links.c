@@ -124,8 +124,16 @@ void trace_messages_free(trace_messages *all) {
     *all = (trace_messages){.count = 0};
 }
 
-/* Sorts them by link, and sets when each began to move. */
+/* Whether it is known how long a message took. If it was wanted long after it was sent, it may have been
+ * there already. */
+static bool is_seen(const trace_message *m) {
+    return m->wanted - m->sent <= m->done - m->start;
+}
+
+/* Sorts them by link, sets when each began to move, and keeps those of which it is known how long they took.
+ */
 static void find_starts(trace_messages *all) {
+    size_t kept = 0;
     if (all->count > 0)
         qsort(all->list, all->count, sizeof *all->list, by_link);
     for (size_t i = 0; i < all->count; i++) {
@@ -137,6 +145,10 @@ static void find_starts(trace_messages *all) {
         if (m->start > m->done)
             m->start = m->done;
     }
+    for (size_t i = 0; i < all->count; i++)
+        if (is_seen(&all->list[i]))
+            all->list[kept++] = all->list[i];
+    all->count = kept;
 }
 
 /* ---- Slow links ---------------------------------------------------------------------------------- */
@@ -208,10 +220,10 @@ static link *list_links(const trace_messages *all, const double usual[CLASSES], 
             links[(*count)++] = (link){.from = m->from, .to = m->to};
         link *l = &links[*count - 1];
         const uint64_t quarter = (m->operation - first) * QUARTERS / (last - first + 1);
-        l->messages++;
-        l->bytes += m->bytes;
         if (usually <= 0)
             continue;
+        l->messages++;
+        l->bytes += m->bytes;
         l->took += took;
         l->usual += usually;
         l->quarter_took[quarter] += took;
@@ -225,6 +237,11 @@ static void say_rate(double bytes, double ns, char text[32]) {
         snprintf(text, 32, "-");
     else
         snprintf(text, 32, "%.3g MB/s", bytes / ns * 1e3);
+}
+
+/* As files may say anything. */
+static int64_t whole_ns(double ns) {
+    return ns < 0 ? 0 : ns < 1e18 ? (int64_t)ns : INT64_C(1000000000000000000);
 }
 
 /* The rank at one end of all of them; TRACE_NONE: there is none, or they are one pair, which has two. */
@@ -248,7 +265,7 @@ static void print_links(const link *links, size_t count, FILE *file) {
         char rate[32], usual[32], lost[32];
         say_rate((double)l->bytes, l->took, rate);
         say_rate((double)l->bytes, l->usual, usual);
-        trace_say_time((int64_t)(l->took - l->usual), lost);
+        trace_say_time(whole_ns(l->took - l->usual), lost);
         fprintf(file, "%6" PRIu32 " -> %-6" PRIu32 " %9" PRIu64 " %12s %12s %8.1f %12s ", l->from, l->to,
                 l->messages, rate, usual, l->took / l->usual, lost);
         for (int q = 0; q < QUARTERS; q++)
@@ -280,7 +297,11 @@ static void list_slow(const trace_job *job, const trace_messages *all, FILE *fil
         first = all->list[i].operation < first ? all->list[i].operation : first;
         last = all->list[i].operation > last ? all->list[i].operation : last;
     }
-    const double whole = time_in(&job->ranks[0], first, last);
+    double whole = 0;
+    for (uint32_t i = 0; i < job->count; i++) {
+        const double its = time_in(&job->ranks[i], first, last);
+        whole = its > whole ? its : whole;
+    }
     link *links = find_usual(all, usual) ? list_links(all, usual, first, last, &count) : NULL;
     for (size_t i = 0; i < count; i++)
         if (links[i].messages >= LINK_LEAST && links[i].usual > 0 && links[i].took >= SLOW * links[i].usual &&
@@ -319,7 +340,7 @@ static int64_t predict(const trace_rank *to, const trace_rank *from, uint64_t by
     const bool is_near = to->host_alpha_ps > 0 && strcmp(to->host, from->host) == 0;
     const double alpha = (double)(is_near ? to->host_alpha_ps : to->alpha_ps) * 1e-3,
                  beta = (double)(is_near ? to->host_beta_fs : to->beta_fs) * 1e-6;
-    return alpha > 0 ? (int64_t)(alpha + beta * (double)bytes) : -1;
+    return alpha > 0 ? whole_ns(alpha + beta * (double)bytes) : -1;
 }
 
 static void print_round(const step_time *all, size_t count, FILE *file) {
@@ -382,14 +403,13 @@ static void list_steps(const trace_job *job, const trace_messages *all, FILE *fi
     free(times);
 }
 
-void trace_report_messages(const trace_job *job, FILE *file) {
-    trace_messages all;
-    if (!trace_match(job, &all))
-        return; /* out of memory: the other tables stand */
-    find_starts(&all);
-    if (all.count > 0) {
-        list_slow(job, &all, file);
-        list_steps(job, &all, file);
-    }
-    trace_messages_free(&all);
+void trace_report_links(const trace_job *job, trace_messages *all, FILE *file) {
+    find_starts(all);
+    if (all->count > 0)
+        list_slow(job, all, file);
+}
+
+void trace_report_steps(const trace_job *job, const trace_messages *all, FILE *file) {
+    if (all->count > 0)
+        list_steps(job, all, file);
 }

@@ -70,7 +70,7 @@ static void list_end(const trace_job *job, FILE *file) {
             fprintf(file, "%s %" PRIu32, listed++ > 0 ? "," : "", rank);
     if (job->size - job->count > listed)
         fprintf(file, " and %" PRIu32 " more", job->size - job->count - listed);
-    fprintf(file, ": it was stopped or killed, or its file is elsewhere\n");
+    fprintf(file, ": it was stopped or killed, or its file is elsewhere or was left out\n");
 }
 
 /* The ranks that others wait for and that do not wait themselves: there the chain ends. */
@@ -140,7 +140,9 @@ int trace_compare_calls(const trace_operation *a, const trace_operation *b) {
         order = strcmp(a->algorithm, b->algorithm);
     if (order == 0)
         order = (a->root > b->root) - (a->root < b->root);
-    if (order != 0 || a->has_own_counts || b->has_own_counts)
+    if (order == 0)
+        order = a->has_own_counts - b->has_own_counts;
+    if (order != 0 || a->has_own_counts)
         return order;
     return (a->count > b->count) - (a->count < b->count);
 }
@@ -382,13 +384,18 @@ static void list_kinds(const trace_job *job, FILE *file) {
 }
 
 void trace_report(const trace_job *job, FILE *file) {
+    trace_messages messages;
     fprintf(file, "Job %s, group %.8s: %" PRIu32 " of %" PRIu32 " ranks\n\n", job->job, job->group,
             job->count, job->size);
     list_end(job, file);
     list_keepers(job, file);
     list_causes(job, file);
     list_difference(job, file);
+    if (!trace_match(job, &messages))
+        messages.count = 0;                   /* out of memory: the other tables stand */
+    trace_report_links(job, &messages, file); /* first: behind a slow link ranks come late, too */
     list_late(job, file);
     list_kinds(job, file);
-    trace_report_messages(job, file);
+    trace_report_steps(job, &messages, file);
+    trace_messages_free(&messages);
 }

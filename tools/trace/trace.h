@@ -106,14 +106,18 @@ void trace_align(trace_job *job);
 
 /* report.c: the tables. */
 void trace_report(const trace_job *job, FILE *file);
-/* By what makes one the same call as another, however often it was made. */
+/* An order of calls: 0 if one is the same as the other, but for the numbers of elements that are each rank's
+ * own. */
 int trace_compare_calls(const trace_operation *a, const trace_operation *b);
 
 /* links.c: finds the messages that both sides know of. False: out of memory. */
 bool trace_match(const trace_job *job, trace_messages *all);
 void trace_messages_free(trace_messages *all);
-/* Slow links, and the times of steps, if steps were recorded. */
-void trace_report_messages(const trace_job *job, FILE *file);
+/* Slow links, if there are any. The messages are sorted by link, and those of which it is not known how long
+ * they took are left out. */
+void trace_report_links(const trace_job *job, trace_messages *all, FILE *file);
+/* After that: the messages of each step beside the cost model. */
+void trace_report_steps(const trace_job *job, const trace_messages *all, FILE *file);
 
 /* say.c: "allreduce of 400 float32, sum by ring"; "1.2 ms"; "waits for 3 for 1.2 s, step 2 of 6", or nothing
  */
