@@ -1,7 +1,7 @@
 /* A job in which something goes wrong, to try gcoll_trace and gcoll_top on (docs/cases.md). Ranks sum 100
  * numbers again and again, and compute for a millisecond in between. Rank, size and store are the launcher's.
  *
- *   trouble late PERCENT  rank 2 computes so much longer; 200 sums
+ *   trouble late PERCENT  rank 2 computes so much longer; 2,000 sums
  *   trouble mismatch      rank 1 gives 50 numbers, the 50th time
  *   trouble none          until a call fails: stop a rank, or kill one
  *
@@ -15,6 +15,7 @@
 
 #define COMPUTE_NS 1000000
 #define TIMEOUT_MS 3000
+#define SUMS       2000 /* of a late job */
 
 static void compute(long ns) {
     const struct timespec pause = {ns / 1000000000, ns % 1000000000};
@@ -53,7 +54,7 @@ int main(int argc, char **argv) {
     const long late = is_late && rank == 2 ? COMPUTE_NS / 100 * strtol(argv[2], NULL, 10) : 0;
     float numbers[100] = {0};
     int result = 0;
-    for (int i = 1; status == GCOLL_OK && (!is_late || i <= 200); i++) {
+    for (int i = 1; status == GCOLL_OK && (!is_late || i <= SUMS); i++) {
         const uint64_t count = differs && i == 50 && rank == 1 ? 50 : 100;
         compute(COMPUTE_NS + late);
         status = gcoll_allreduce(context, NULL, numbers, count, GCOLL_FLOAT32, GCOLL_SUM, NULL);

@@ -9,9 +9,9 @@
  * (gcoll/trace.h) counts, so that GCOLL_ERR_STATE is the answer where GCOLL_RECORD is "off".
  *
  * What the transport counts (`retransmitted`, `sleeps`, `asleep_ns`, `registrations`, `lane`) only a thread
- * inside a call can read. These numbers are as of gcoll_context_refresh_stats, or of the latest call of an
- * operation that noticed that somebody had asked for them: the next one does within 16 operations, and a
- * wait within a tenth of a second. age_ns says how old they are.
+ * inside a call can read. These numbers are as of the creation, of gcoll_context_refresh_stats, or of the
+ * latest call of an operation that noticed that somebody had asked for them: the next one does within 16
+ * operations, and a wait within a tenth of a second. age_ns says how old they are.
  */
 #ifndef GCOLL_STATS_H
 #define GCOLL_STATS_H
@@ -28,13 +28,13 @@ typedef struct gcoll_stats {
     uint64_t done, failed;
     uint64_t sent_messages, sent_bytes; /* to all peers; of collectives, pairs, puts and gets */
     uint64_t received_messages, received_bytes;
-    uint64_t waits;     /* waits of an operation for peers that lasted long enough to be noted by the */
-    uint64_t waited_ns; /* recorder: some milliseconds. The one that goes on is one of them */
+    uint64_t waits;     /* waits of operations for peers that were not over at once, the one that goes on */
+    uint64_t waited_ns; /* included; waiting for another step, or another rank, is the next one */
     uint64_t sleeps;    /* waits that gave up their processor; 0 with inproc. Of all contexts that share */
     uint64_t asleep_ns; /* connections together */
     uint64_t registrations; /* of memory with an RDMA device */
-    uint64_t retransmitted; /* segments that TCP has sent again, to all peers */
-    int64_t age_ns;         /* of the last four; -1: they were never read */
+    uint64_t retransmitted; /* segments that TCP has sent again, to all peers, as far as was read */
+    int64_t age_ns;         /* of the last four */
 } gcoll_stats;
 
 /* One collective. */
@@ -51,13 +51,13 @@ typedef struct gcoll_peer_stats {
     size_t struct_size; /* sizeof, set by the caller */
     uint64_t sent_messages, sent_bytes, received_messages, received_bytes;
     uint64_t waits, waited_ns; /* waits for this peer, and maybe for others too, as in gcoll_stats */
-    uint64_t retransmitted;    /* segments that TCP has sent again on the connections that there are */
+    uint64_t retransmitted;    /* segments that TCP has sent again, as far as was read */
     const char *lane;          /* by which messages go: "tcp", "shm", ...; NULL: not connected, as far as is
                                 * known. Never freed */
 } gcoll_peer_stats;
 
-/* The caller sets stats->struct_size. Errors: INVALID (an argument is NULL or out of range, and which),
- * STATE (the recorder is off; a forked child). */
+/* The caller sets stats->struct_size. peer: another rank. Errors: INVALID (an argument is NULL or out of
+ * range, and which), STATE (the recorder is off; a forked child). */
 GCOLL_API gcoll_status gcoll_context_stats(gcoll_context *context, gcoll_stats *stats);
 GCOLL_API gcoll_status gcoll_context_collective_stats(gcoll_context *context, gcoll_collective collective,
                                                       gcoll_collective_stats *stats);

@@ -2,7 +2,8 @@
  *
  * The flight recorder keeps the last 1,024 operations of a context: what was called, by which algorithm, when
  * it was entered, begun and done, how many bytes this rank sent, and how long the cost model says that it
- * takes. It is on unless the environment variable GCOLL_RECORD is "off" (allowed are on and off).
+ * takes. It is on unless the environment variable GCOLL_RECORD is "off" (allowed are on, off and steps: also
+ * the last 16,384 steps of operations, which costs more; docs/trace.md).
  *
  * A file is written when a context breaks, if GCOLL_DUMP_DIR names a folder; when the signal that
  * GCOLL_DUMP_SIGNAL names comes (USR1, USR2, HUP or the number of a real-time signal), into the same folder;
