@@ -126,22 +126,22 @@ static void take(asked *a) {
 
 static void hear(asked *all, size_t count) {
     struct pollfd *wanted = calloc(count + 1, sizeof *wanted);
-    asked **whose = calloc(count + 1, sizeof *whose);
+    size_t *whose = calloc(count + 1, sizeof *whose); /* place in `all` */
     const int64_t until_ms = gcoll_now_ms() + ANSWER_MS;
     for (int64_t left_ms = ANSWER_MS; wanted && whose && left_ms > 0; left_ms = until_ms - gcoll_now_ms()) {
         nfds_t open = 0;
         for (size_t i = 0; i < count; i++)
             if (all[i].fd >= 0) {
-                whose[open] = &all[i];
+                whose[open] = i;
                 wanted[open++] = (struct pollfd){.fd = all[i].fd, .events = POLLIN};
             }
         if (open == 0 || (poll(wanted, open, (int)left_ms) < 0 && errno != EINTR))
             break;
         for (nfds_t i = 0; i < open; i++)
             if (wanted[i].revents != 0)
-                take(whose[i]);
+                take(&all[whose[i]]);
     }
-    free((void *)whose);
+    free(whose);
     free(wanted);
 }
 
