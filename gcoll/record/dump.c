@@ -165,19 +165,25 @@ static void write_wait(FILE *file, gcoll_record *record, const clock_line *line)
     fprintf(file, "]%s},\n", wait.peers > GCOLL_RECORD_PEERS ? ", \"more_peers\": true" : "");
 }
 
-/* Only the thread inside may ask the transport. */
-static void write_lanes(FILE *file, const gcoll_context *context) {
+/* How messages go to a rank. Only the thread inside may ask the transport, and hears why they go by no better
+ * lane. */
+static void name_lane(const gcoll_context *context, uint32_t rank, bool is_inside, char text[LANE_TEXT]) {
+    const char *known = atomic_load_explicit(&context->record->peers[rank].lane, memory_order_relaxed);
+    snprintf(text, LANE_TEXT, "%s", is_inside ? context->transport->name : known ? known : "not connected");
+    if (is_inside && context->transport->explain)
+        context->transport->explain(context->endpoint, rank, text, LANE_TEXT);
+}
+
+static void write_lanes(FILE *file, const gcoll_context *context, bool is_inside) {
     char text[LANE_TEXT];
     const char *before = "";
-    if (!context->endpoint)
+    if (context->size == 1 || (is_inside && !context->endpoint))
         return;
     fputs("  \"lanes\": [", file);
     for (uint32_t rank = 0; rank < context->size; rank++) {
         if (rank == context->rank)
             continue;
-        snprintf(text, sizeof text, "%s", context->transport->name);
-        if (context->transport->explain)
-            context->transport->explain(context->endpoint, rank, text, sizeof text);
+        name_lane(context, rank, is_inside, text);
         if (strcmp(text, "not connected") == 0)
             continue;
         fprintf(file, "%s\n    {\"rank\": %" PRIu32 ", \"lane\": ", before, rank);
@@ -228,8 +234,7 @@ static void write_all(FILE *file, const gcoll_context *context, bool is_inside) 
             line.to.ns - line.from->ns);
     if (is_inside && context->health.broken)
         write_cause(file, context);
-    if (is_inside)
-        write_lanes(file, context);
+    write_lanes(file, context, is_inside);
     write_wait(file, record, &line);
     write_model(file, record);
     write_steps(file, record, &line);

@@ -88,6 +88,9 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
     if (context->endpoint) {
         if (run->sequence % KEEP_LOOKS == 0) {
             gcoll_rendezvous_keep_if_due(context);
+            if (run->sequence == KEEP_LOOKS &&
+                context->record) /* by now ranks have met: a first reader sees lanes */
+                gcoll_record_ask(context);
             gcoll_record_heed(context);
         }
         gcoll_watch_publish(context, run->sequence);

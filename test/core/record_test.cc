@@ -100,6 +100,10 @@ TEST_P(Record, KeepsTheLatestOperationsWhole) {
         EXPECT_EQ(whole(dump.get(), "begun"), 1500);
         EXPECT_FALSE(field(dump.get(), "broken"));
         EXPECT_FALSE(field(dump.get(), "waiting"));
+        json_object *lanes = field(dump.get(), "lanes");
+        ASSERT_EQ(json_object_array_length(lanes), 2u) << "to both others, as they are in one ring";
+        for (size_t i = 0; i < 2; i++)
+            EXPECT_EQ(text(json_object_array_get_idx(lanes, i), "lane"), GetParam());
         const std::vector<json_object *> all = operations(dump.get());
         ASSERT_EQ(all.size(), 1024u);
         int64_t before = 0, sent = 0;
