@@ -1,6 +1,7 @@
 /* tools/cli.c - one table drives reading the flags, the help and the messages. */
 #include "tools/cli.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define NAME_MAX_BYTES 64u
@@ -148,4 +149,11 @@ void cli_print_flags(FILE *file, const cli_flags *flags) {
             (void)fprintf(file, " (%s)", row->initial);
         (void)fputc('\n', file);
     }
+}
+
+bool cli_flush(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return true;
+    cli_complain("standard output cannot be written: %s", strerror(errno));
+    return false;
 }

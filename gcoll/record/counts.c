@@ -5,7 +5,7 @@
 #include "gcoll/record/record.h"
 #include "gcoll/stats.h"
 
-#define RATE_AGE_NS INT64_C(1000000000)
+#define RATE_AGE_NS INT64_C(1000000) /* by then it is known to a ten thousandth */
 
 /* ---- What the transport counts ------------------------------------------------------------------ */
 
@@ -24,7 +24,7 @@ static void refresh_peer(gcoll_context *context, uint32_t rank) {
     atomic_store_explicit(&peer->lane, now.lane, memory_order_relaxed);
 }
 
-/* Once the recorder is old enough to know how long a tick is, that stays, so that no time ever decreases. */
+/* The first reader finds out how long a tick is, and that stays, so that no time decreases. With the lock. */
 static void settle_rate(gcoll_record *record) {
     const gcoll_tick_mark now = gcoll_tick_mark_now();
     if (gcoll_count_get(&record->rate_ns) != 0 || now.ns - record->began.ns < RATE_AGE_NS)
@@ -45,7 +45,6 @@ void gcoll_record_refresh(gcoll_context *context) {
     for (uint32_t rank = 0; context->endpoint && rank < context->size; rank++)
         if (rank != context->rank)
             refresh_peer(context, rank);
-    settle_rate(record);
     gcoll_count_set(&record->refreshed, gcoll_ticks());
 }
 
@@ -73,6 +72,14 @@ void gcoll_record_begin_counts(gcoll_context *context) {
     }
     if (context->endpoint && context->transport->count)
         context->transport->count(context->endpoint, &record->before);
+    for (uint32_t rank = 0; context->endpoint && context->transport->count_peer && rank < context->size;
+         rank++) {
+        gcoll_peer_counts now = {.lane = NULL}; /* a shared connection has a history */
+        if (rank != context->rank)
+            context->transport->count_peer(context->endpoint, rank, &now);
+        if (now.retransmitted > 0)
+            record->peers[rank].resent = now.retransmitted;
+    }
     gcoll_record_refresh(context);
 }
 
@@ -146,6 +153,7 @@ gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context) {
         return NULL;
     }
     pthread_mutex_lock(&record->lock); /* a shape that is forgotten counts once */
+    settle_rate(record);
     for (const gcoll_record_shape *shape = record->shapes; shape; shape = shape->next)
         add_shape(record, shape, to);
     for (int i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {

@@ -304,7 +304,14 @@ gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *fold
                                 context->settings.job, group, context->rank);
     if ((size_t)length >= sizeof path)
         return gcoll_error(GCOLL_ERR_INVALID, FOLDER ": is longer than %d bytes", PATH_ROOM - 128);
-    return write_file(context, path, is_inside);
+    pthread_mutex_lock(&context->record->files);
+    gcoll_status status = GCOLL_OK;
+    if (!context->record->has_cause)
+        status = write_file(context, path, is_inside);
+    if (status == GCOLL_OK && is_inside)
+        context->record->has_cause = true;
+    pthread_mutex_unlock(&context->record->files);
+    return status;
 }
 
 void gcoll_record_dump_broken(gcoll_context *context) {
@@ -316,9 +323,7 @@ void gcoll_record_dump_broken(gcoll_context *context) {
     atomic_store(&context->record->is_broken, true);
     if (!folder || folder[0] == '\0')
         return;
-    if (gcoll_record_dump_to(context, folder, true) == GCOLL_OK)
-        atomic_store(&context->record->has_cause, true);
-    else
+    if (gcoll_record_dump_to(context, folder, true) != GCOLL_OK)
         gcoll_log(context, GCOLL_LOG_WARNING, FOLDER ": %s", gcoll_last_error());
 }
 

@@ -38,6 +38,7 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
     }
     static atomic_uint recorders;
     context->record->number = atomic_fetch_add(&recorders, 1) + 1;
+    pthread_mutex_init(&context->record->files, NULL);
     pthread_mutex_init(&context->record->lock, NULL); /* cannot fail without attributes */
     gcoll_ticks_prepare();
     context->record->began = gcoll_tick_mark_now();

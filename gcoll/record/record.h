@@ -137,13 +137,15 @@ struct gcoll_record {
     gcoll_record_peer *peers; /* by rank */
     gcoll_count waits, waited_ticks, sleeps, asleep_ns, registrations;
     gcoll_endpoint_counts before;    /* what the transport had counted when the context was made; inside */
-    gcoll_count rate_ticks, rate_ns; /* so many ticks take so long; 0: the recorder is too young to tell */
+    gcoll_count rate_ticks, rate_ns; /* so many ticks take so long; 0: nobody has asked */
     uint32_t number;                 /* of the recorders of this process */
     gcoll_count refreshed;           /* ticks when the transport was last asked; 0: never */
     atomic_bool is_asked;     /* somebody wants what the transport says: the next thread inside asks it */
     atomic_bool is_broken;    /* the context is, */
     gcoll_count broke;        /* since then: ticks */
     _Atomic uint32_t culprit; /* then; GCOLL_NO_RANK: none */
+    pthread_mutex_t
+        files; /* held while one of the folder is written: the one with the cause is not replaced */
     atomic_bool
         has_cause; /* the file of the broken context is written, and is not to be replaced by another */
     gcoll_context *context; /* service.c: its context, */
@@ -322,7 +324,8 @@ gcoll_status gcoll_record_write_file(const char *path, unsigned mode, gcoll_reco
 
 /* Writes a file into GCOLL_DUMP_DIR, if that is set; once a context. Inside. */
 void gcoll_record_dump_broken(gcoll_context *context);
-/* Writes a file named after job, group and rank. is_inside: the caller is inside the context. */
+/* Writes a file named after job, group and rank, unless the one with the cause is there. is_inside: the
+ * caller is inside the context, which is broken, and writes that one. */
 gcoll_status gcoll_record_dump_to(const gcoll_context *context, const char *folder, bool is_inside);
 
 /* Writes what the context does now, and what it has done in all, for gcoll_top: a JSON object. From any

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -23,10 +24,12 @@
 static struct service {
     pthread_mutex_t lock;
     pthread_mutex_t offers;
-    gcoll_record *first; /* of the contexts of this process */
-    int wake[2];         /* a pipe, whose first end the thread reads */
-    int listener;        /* -1: none */
-    char path[108];      /* its file, which is that of the process `owner` */
+    gcoll_record *first;   /* of the contexts of this process */
+    int wake[2];           /* a pipe, whose first end the thread reads */
+    int listener;          /* -1: none */
+    char folder[PATH_MAX]; /* GCOLL_DUMP_DIR when a context was made last: this thread does not read the
+                            * environment, which others may change */
+    char path[108];        /* its file, which is that of the process `owner` */
     long owner;
     bool is_running;
     bool heeds_forks;
@@ -48,11 +51,10 @@ void gcoll_service_rest(void) {
 }
 
 static void write_files(void) {
-    const char *folder = getenv("GCOLL_DUMP_DIR");
     pthread_mutex_lock(&service.lock);
     for (gcoll_record *record = service.first; record; record = record->next)
-        if (!atomic_load(&record->has_cause) &&
-            gcoll_record_dump_to(record->context, folder && folder[0] ? folder : ".", false) != GCOLL_OK)
+        if (gcoll_record_dump_to(record->context, service.folder[0] ? service.folder : ".", false) !=
+            GCOLL_OK)
             dprintf(STDERR_FILENO, "gcoll: GCOLL_DUMP_SIGNAL: %s\n",
                     gcoll_last_error()); /* the log is the driving thread's */
     pthread_mutex_unlock(&service.lock);
@@ -186,6 +188,8 @@ void gcoll_record_watch(gcoll_context *context) {
     if (!context->record)
         return;
     pthread_mutex_lock(&service.lock);
+    const char *folder = getenv("GCOLL_DUMP_DIR");
+    snprintf(service.folder, sizeof service.folder, "%s", folder ? folder : "");
     if (service.is_running) {
         context->record->context = context;
         context->record->next = service.first;

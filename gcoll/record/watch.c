@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "gcoll/base/hash.h"
 #include "gcoll/record/service.h"
 
 #define VARIABLE    "GCOLL_WATCH"
@@ -51,21 +52,26 @@ static bool make_folder(char *folder, size_t bytes, char *why, size_t why_bytes)
     return false;
 }
 
-/* Under another name until it answers: who finds a socket that refuses takes its process for dead. */
 static int make_socket(const char *path, char *why, size_t why_bytes) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     memcpy(address.sun_path, path, strlen(path) + 1);
-    address.sun_path[strlen(path) - 1] = '_';
-    if (fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
-        chmod(address.sun_path, 0600) == 0 && listen(fd, BACKLOG) == 0 && rename(address.sun_path, path) == 0)
+    const bool is_bound = fd >= 0 && bind(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (is_bound && chmod(path, 0600) == 0 && listen(fd, BACKLOG) == 0)
         return fd;
     snprintf(why, why_bytes, "cannot listen at '%s': %s", path, strerror(errno));
-    if (fd >= 0) {
+    if (is_bound)
+        unlink(path);
+    if (fd >= 0)
         close(fd);
-        unlink(address.sun_path);
-    }
     return -1;
+}
+
+/* So that gcoll_top knows its own host's sockets in a folder that hosts share. */
+static unsigned host_hash(void) {
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return (unsigned)gcoll_hash_text(GCOLL_HASH_START, host);
 }
 
 /* Opens the socket of this process. False: why. Its name says which rank this is, for as long as it cannot
@@ -78,8 +84,9 @@ static bool offer(const gcoll_context *context, const char *given, char *why, si
     else if (!make_folder(folder, sizeof folder, why, why_bytes))
         return false;
     /* Processes of two containers may have the same number. */
-    if ((size_t)snprintf(path, sizeof path, "%s/%ld-%08x-%uof%u.sock", folder, (long)getpid(),
-                         (unsigned)gcoll_now_ns(), context->rank, context->size) >= sizeof path) {
+    if ((size_t)snprintf(path, sizeof path, "%s/%ld-%08x-%04x-%uof%u.sock", folder, (long)getpid(),
+                         host_hash(), (unsigned)gcoll_now_ns() & 0xffffU, context->rank,
+                         context->size) >= sizeof path) {
         snprintf(why, why_bytes, "'%.60s...' is too long a folder for a socket", folder);
         return false;
     }

@@ -260,6 +260,31 @@ TEST_F(Records, ASignalDoesNotReplaceTheCause) {
         EXPECT_TRUE(field(read(folder.path() + "/" + name).get(), "broken")) << name;
 }
 
+// Nor one that is being handled while the context breaks: files of many steps take long to write.
+TEST_F(Records, ASignalMeanwhileDoesNotReplaceTheCause) {
+    Folder folder;
+    const Variable steps("GCOLL_RECORD", "steps"), where("GCOLL_DUMP_DIR", folder.path().c_str()),
+        name("GCOLL_DUMP_SIGNAL", "USR2");
+    for (int turn = 0; turn < 5; turn++)
+        run_threads(2, "tcp", [&](uint32_t rank, gcoll_context *context) {
+            for (int i = 0; i < 500; i++)
+                EXPECT_GCOLL_OK(sum(context, 10));
+            std::atomic<bool> ends{false};
+            std::thread other([&] {
+                for (; rank == 0 && !ends; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
+                    kill(getpid(), SIGUSR2);
+            });
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            EXPECT_EQ(sum(context, rank == 0 ? 11 : 12), GCOLL_ERR_MISMATCH);
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+            ends = true;
+            other.join();
+        });
+    ASSERT_EQ(folder.files().size(), 10u);
+    for (const std::string &file : folder.files())
+        EXPECT_TRUE(field(read(folder.path() + "/" + file).get(), "broken")) << file;
+}
+
 // A wait for a request, in slices, as bindings do it; and none that is over.
 TEST_P(Record, WaitsForRequestsAreSeen) {
     Folder folder;

@@ -292,11 +292,16 @@ TEST_F(StatsOf, AnyThreadReadsThem) {
         [&](uint32_t, gcoll_context *context) {
             std::atomic<bool> ends{false};
             std::thread other([&] {
-                uint64_t done = 0, bytes = 0;
+                uint64_t done = 0, bytes = 0, waited = 0, busy = 0;
                 while (!ends) {
                     const gcoll_stats now = stats_of(context);
                     EXPECT_GE(now.done, done);
                     EXPECT_GE(now.sent_bytes, bytes);
+                    EXPECT_GE(now.waited_ns, waited);
+                    const gcoll_collective_stats sums = stats_of(context, GCOLL_ALLREDUCE);
+                    EXPECT_GE(sums.busy_ns, busy);
+                    waited = now.waited_ns;
+                    busy = sums.busy_ns;
                     done = now.done;
                     bytes = now.sent_bytes;
                     parse(metrics(&context, 1));

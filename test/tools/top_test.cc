@@ -1,7 +1,9 @@
 // test/tools/top_test.cc - gcoll_top on jobs of gcoll_bench, and on sockets of strangers.
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include <atomic>
@@ -221,7 +223,7 @@ TEST(Top, StrangersDoNoHarm) {
     std::vector<std::unique_ptr<Stranger>> strangers;
     const auto add = [&](const std::string &name, const std::string &text, bool ends = true) {
         strangers.push_back(
-            std::make_unique<Stranger>(sockets.path + "/" + name + "-0123abcd-0of2.sock", text, ends));
+            std::make_unique<Stranger>(sockets.path + "/" + name + "-0123abcd-0123-0of2.sock", text, ends));
     };
     const std::string whole = good;
     const auto with = [&](const std::string &from, const std::string &to) {
@@ -248,35 +250,78 @@ TEST(Top, StrangersDoNoHarm) {
     EXPECT_TRUE(contains(o.out, "Job j, group aa: 1 of 2 ranks on h, tcp")) << o.out;
     EXPECT_TRUE(contains(o.out, ": does not answer for at least ")) << o.out;
     EXPECT_FALSE(contains(o.out, "\033")) << "no sequence for a terminal";
-    for (const char *said : {"/3-0123abcd-0of2.sock: is no JSON", "/4-0123abcd-0of2.sock: ends too early",
-                             "/7-0123abcd-0of2.sock: is of version 2"})
+    for (const char *said :
+         {"/3-0123abcd-0123-0of2.sock: is no JSON", "/4-0123abcd-0123-0of2.sock: ends too early",
+          "/7-0123abcd-0123-0of2.sock: is of version 2"})
         EXPECT_TRUE(contains(o.err, said)) << said << "\n" << o.err;
 }
 
-// A socket at which nobody listens.
-void leave_socket(const std::string &path) {
+// A socket at which nobody listens, since so many seconds.
+void leave_socket(const std::string &path, time_t ago) {
     struct sockaddr_un address = {};
     address.sun_family = AF_UNIX;
     snprintf(address.sun_path, sizeof address.sun_path, "%s", path.c_str());
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ASSERT_EQ(bind(fd, reinterpret_cast<struct sockaddr *>(&address), sizeof address), 0);
     close(fd);
+    const struct timespec when = {time(nullptr) - ago, 0}, times[] = {when, when};
+    ASSERT_EQ(utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
 }
 
-// And nothing else does.
+// As the library names it: by FNV-1a of the host's name, of its 64 bits the lower 32.
+std::string host_hash() {
+    char host[256] = "", text[16];
+    gethostname(host, sizeof host - 1);
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (const char *c = host; *c; c++)
+        hash = (hash ^ static_cast<unsigned char>(*c)) * 0x100000001b3u;
+    snprintf(text, sizeof text, "%08x", static_cast<unsigned>(hash));
+    return text;
+}
+
+// And nothing else does: not one of another host, which that may share the folder with, nor one that is just
+// being made.
 TEST(Top, TheSocketOfOneThatWasKilledGoes) {
     const folder sockets;
-    const std::string left = sockets.path + "/77-0123abcd-1of2.sock", others = sockets.path + "/77.sock",
-                      file = sockets.path + "/78-0123abcd-1of2.sock";
-    leave_socket(left);
-    leave_socket(others);
+    const std::string host = host_hash(), killed = sockets.path + "/77-" + host + "-0123-1of2.sock";
+    const std::string young = sockets.path + "/78-" + host + "-0123-1of2.sock",
+                      file = sockets.path + "/79-" + host + "-0123-1of2.sock",
+                      elsewhere = sockets.path + "/80-0123abcd-0123-1of2.sock",
+                      foreign = sockets.path + "/81.sock";
+    leave_socket(killed, 60);
+    leave_socket(young, 0);
+    leave_socket(elsewhere, 60);
+    leave_socket(foreign, 60);
     std::ofstream(file) << "data";
     const outcome o = top(sockets.path);
     EXPECT_EQ(o.status, 0);
     EXPECT_TRUE(contains(o.out, "No process is seen")) << o.out;
-    EXPECT_FALSE(std::filesystem::exists(left));
-    EXPECT_TRUE(std::filesystem::exists(others));
+    EXPECT_FALSE(std::filesystem::exists(killed));
+    for (const std::string &stays : {young, elsewhere, foreign})
+        EXPECT_TRUE(std::filesystem::exists(stays)) << stays;
     EXPECT_EQ(file_text(file), "data");
+}
+
+// Each takes a descriptor; so they are asked one portion after another.
+TEST(Top, MoreProcessesThanDescriptors) {
+    const folder sockets;
+    std::vector<std::unique_ptr<Stranger>> strangers;
+    for (int i = 1; i <= 40; i++)
+        strangers.push_back(std::make_unique<Stranger>(
+            sockets.path + "/" + std::to_string(i) + "-0123abcd-0123-0of2.sock", good));
+    const outcome o = run(
+        "/bin/sh", {"-c", "ulimit -n 24; exec " GCOLL_TOP " --once --interval 100ms --dir " + sockets.path});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_FALSE(contains(o.out, "does not answer")) << o.out;
+    EXPECT_TRUE(contains(o.out, "Job j, group aa: 40 of 2 ranks")) << o.out;
+}
+
+TEST(Top, AFullDiskIsSaid) {
+    const folder sockets;
+    const outcome o =
+        run("/bin/sh", {"-c", GCOLL_TOP " --once --interval 100ms --dir " + sockets.path + " >/dev/full"});
+    EXPECT_EQ(o.status, 1);
+    EXPECT_TRUE(contains(o.err, "standard output cannot be written: No space left")) << o.err;
 }
 
 TEST(Top, BadCommandLinesAreNamed) {

@@ -8,9 +8,11 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "gcoll/base/hash.h"
@@ -19,16 +21,23 @@
 #include "tools/trace/read.h"
 
 #define PROCESSES_MOST 4096
-#define ANSWER_MOST    ((size_t)64 << 20)
+#define ANSWER_MOST    ((size_t)16 << 20)
+#define CONTEXTS_MOST  8192 /* of a process */
+#define YOUNG_S        5    /* a socket so young may not listen yet */
+#define ASKED_AT_ONCE  256
+#define OTHER_FILES    16  /* that are open */
 #define ANSWER_MS      300 /* to answer in: a thread of the process does nothing else */
 
 /* A process that is asked. */
 typedef struct asked {
     uint64_t socket; /* a hash of its path */
-    long process; /* as its file's name says, or better the kernel, where that may be another number here */
+    long process;  /* as its file's name says, or better the kernel, where that may be another number here */
+    bool is_known; /* as the kernel says */
+    unsigned host; /* hash of its name */
     uint32_t rank, size; /* of its first context, as that name says */
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
-    int fd; /* -1: it has ended its answer, or cannot be asked */
+    int fd;    /* -1: it has ended its answer, or cannot be asked */
+    int error; /* there is no socket to ask with, and why; 0: there was */
     char *text;
     size_t bytes, room;
     bool is_over; /* has sent all */
@@ -40,14 +49,21 @@ typedef struct asked {
 static void find_process(asked *a) {
     struct ucred who;
     socklen_t bytes = sizeof who;
-    if (getsockopt(a->fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0)
+    a->is_known = getsockopt(a->fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 && who.pid > 0;
+    if (a->is_known)
         a->process = who.pid;
 }
 
-/* Removes the socket of a process that was killed: one of ours that nobody listens at. */
+/* Removes the socket of a process that was killed: one of ours, of this host, that nobody listens at, and
+ * that is not just being made. */
 static void tidy(const asked *a) {
+    char host[256] = "";
     struct stat is;
-    if (lstat(a->path, &is) == 0 && S_ISSOCK(is.st_mode) && is.st_uid == geteuid())
+    struct timespec now;
+    gethostname(host, sizeof host - 1);
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (a->host == (unsigned)gcoll_hash_text(GCOLL_HASH_START, host) && lstat(a->path, &is) == 0 &&
+        S_ISSOCK(is.st_mode) && is.st_uid == geteuid() && now.tv_sec - is.st_mtim.tv_sec >= YOUNG_S)
         unlink(a->path);
 }
 
@@ -55,6 +71,7 @@ static void ask(asked *a) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     memcpy(address.sun_path, a->path, sizeof a->path);
     a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    a->error = a->fd < 0 ? errno : 0;
     if (a->fd < 0)
         return;
     if (connect(a->fd, (const struct sockaddr *)&address, sizeof address) == 0) {
@@ -69,13 +86,13 @@ static void ask(asked *a) {
     a->fd = -1;
 }
 
-/* The name that a process gives its socket: "4711-0a1b2c3d-2of4.sock", process, hash, rank and size. False:
- * it is another file. */
+/* The name that a process gives its socket: "4711-0a1b2c3d-77aa-2of4.sock": process, hash of the host,
+ * something, rank and size. False: it is another file. */
 static bool read_name(const char *name, asked *a) {
-    char hash[9];
+    unsigned some;
     int end = 0;
-    return sscanf(name, "%19ld-%8[0-9a-f]-%9" SCNu32 "of%9" SCNu32 ".sock%n", &a->process, hash, &a->rank,
-                  &a->size, &end) == 4 &&
+    return sscanf(name, "%19ld-%8x-%4x-%9" SCNu32 "of%9" SCNu32 ".sock%n", &a->process, &a->host, &some,
+                  &a->rank, &a->size, &end) == 5 &&
            end > 0 && name[end] == '\0' && a->process > 0 && a->rank < a->size;
 }
 
@@ -203,7 +220,10 @@ bool top_read(const top_answer *a, top_view *view) {
         contexts = NULL;
     if (version > 1)
         field_wrong(&r, "is of version %" PRId64 "; this gcoll_top reads version 1", version);
-    for (size_t i = 0; version == 1 && contexts && i < json_object_array_length(contexts) && good; i++) {
+    const size_t said = version == 1 && contexts ? json_object_array_length(contexts) : 0;
+    if (said > CONTEXTS_MOST)
+        field_wrong(&r, "has %zu contexts; the first %d are shown", said, CONTEXTS_MOST);
+    for (size_t i = 0; i < said && i < CONTEXTS_MOST && good; i++) {
         top_context context = {.socket = a->socket, .process = a->process};
         struct json_object *one = json_object_array_get_idx(contexts, i);
         if (json_object_is_type(one, json_type_object) && read_context(&r, one, &context))
@@ -220,10 +240,31 @@ static bool read_answer(const asked *a, top_view *view) {
     return top_read(&answer, view);
 }
 
+/* A process that cannot be asked, as too many ask it, has the number that it had. */
+static void recall(asked *a, const top_view *before) {
+    for (size_t i = 0; i < before->count && !a->is_known; i++)
+        if (before->contexts[i].socket == a->socket) {
+            a->process = before->contexts[i].process;
+            a->is_known = true;
+        }
+    for (size_t i = 0; i < before->stranger_count && !a->is_known; i++)
+        if (before->strangers[i].socket == a->socket) {
+            a->process = before->strangers[i].process;
+            a->is_known = before->strangers[i].is_known;
+        }
+}
+
 /* One that does not answer has the contexts that it had. */
-static bool keep(const asked *a, const top_view *before, top_view *view) {
-    top_stranger stranger = {a->socket, a->process, a->rank, a->size, state_of(a->process), view->at};
-    bool is_known = false, good = true;
+static bool keep(asked *a, const top_view *before, top_view *view) {
+    recall(a, before);
+    top_stranger stranger = {.socket = a->socket,
+                             .process = a->process,
+                             .is_known = a->is_known,
+                             .rank = a->rank,
+                             .size = a->size,
+                             .state = a->is_known ? state_of(a->process) : TOP_SILENT,
+                             .silent_since = view->at};
+    bool had = false, good = true;
     for (size_t i = 0; i < before->count && good; i++) {
         if (before->contexts[i].socket != a->socket)
             continue;
@@ -232,10 +273,10 @@ static bool keep(const asked *a, const top_view *before, top_view *view) {
             context.silent_since = view->at;
         context.state = stranger.state;
         context.has_rates = false;
-        is_known = true;
+        had = true;
         good = add(view, &context);
     }
-    if (is_known)
+    if (had)
         return good;
     for (size_t i = 0; i < before->stranger_count; i++)
         if (before->strangers[i].socket == a->socket)
@@ -250,11 +291,6 @@ static bool keep(const asked *a, const top_view *before, top_view *view) {
 
 /* ---- Rates --------------------------------------------------------------------------------------- */
 
-static bool is_same(const top_context *a, const top_context *b) {
-    return a->socket == b->socket && a->who.rank == b->who.rank && strcmp(a->who.group, b->who.group) == 0 &&
-           strcmp(a->who.job, b->who.job) == 0;
-}
-
 static double per_second(uint64_t before, uint64_t now, double seconds) {
     return now > before ? (double)(now - before) / seconds : 0;
 }
@@ -266,11 +302,33 @@ static double busy_of(const top_context *c) {
     return (double)c->busy_ns + (runs ? (double)(c->now - c->operation.begun) : 0);
 }
 
+static int by_job(const void *a, const void *b) {
+    const top_context *one = a, *other = b;
+    int order = strcmp(one->who.job, other->who.job);
+    if (order == 0)
+        order = strcmp(one->who.group, other->who.group);
+    return order != 0 ? order : one->who.rank < other->who.rank ? -1 : one->who.rank > other->who.rank;
+}
+
+/* The first of those that stand where `wanted` would: `view` is sorted. */
+static size_t find_place(const top_view *view, const top_context *wanted) {
+    size_t low = 0, high = view->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (by_job(&view->contexts[middle], wanted) < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static void rate(const top_view *before, top_context *now) {
-    for (size_t i = 0; i < before->count && now->state == TOP_ANSWERS; i++) {
+    for (size_t i = find_place(before, now); i < before->count && by_job(&before->contexts[i], now) == 0;
+         i++) {
         const top_context *then = &before->contexts[i];
         const double seconds = (double)(now->now - then->now) * 1e-9;
-        if (!is_same(then, now) || seconds <= 0)
+        if (now->state != TOP_ANSWERS || then->socket != now->socket || seconds <= 0)
             continue;
         const double busy = (busy_of(now) - busy_of(then)) * 1e-9 / seconds;
         now->has_rates = true;
@@ -281,12 +339,29 @@ static void rate(const top_view *before, top_context *now) {
     }
 }
 
-static int by_job(const void *a, const void *b) {
-    const top_context *one = a, *other = b;
-    int order = strcmp(one->who.job, other->who.job);
-    if (order == 0)
-        order = strcmp(one->who.group, other->who.group);
-    return order != 0 ? order : one->who.rank < other->who.rank ? -1 : one->who.rank > other->who.rank;
+/* How many are asked at once: each takes a descriptor. */
+static size_t portion(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > ASKED_AT_ONCE + OTHER_FILES)
+        return ASKED_AT_ONCE;
+    return limit.rlim_cur > OTHER_FILES ? (size_t)limit.rlim_cur - OTHER_FILES : 1;
+}
+
+static bool ask_all(asked *all, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        ask(&all[i]);
+        if (all[i].fd < 0 && all[i].error != 0) {
+            cli_complain("cannot ask: %s", strerror(all[i].error));
+            return false;
+        }
+    }
+    hear(all, count);
+    for (size_t i = 0; i < count; i++) {
+        if (all[i].fd >= 0)
+            close(all[i].fd);
+        all[i].fd = -1;
+    }
+    return true;
 }
 
 bool top_gather(const char *folder, bool is_quiet, const top_view *before, top_view *view) {
@@ -294,22 +369,18 @@ bool top_gather(const char *folder, bool is_quiet, const top_view *before, top_v
     size_t count;
     *view = (top_view){.at = gcoll_now_ns(), .is_quiet = is_quiet};
     bool good = list(folder, is_quiet, &all, &count);
-    for (size_t i = 0; i < count && good; i++)
-        ask(&all[i]);
-    if (good)
-        hear(all, count);
+    const size_t most = portion();
+    for (size_t i = 0; i < count && good; i += most)
+        good = ask_all(&all[i], count - i < most ? count - i : most);
     for (size_t i = 0; i < count && good; i++)
         good = all[i].is_gone || (all[i].is_over ? read_answer(&all[i], view) : keep(&all[i], before, view));
-    for (size_t i = 0; i < count; i++) {
-        if (all[i].fd >= 0 && good)
-            close(all[i].fd);
+    for (size_t i = 0; i < count; i++)
         free(all[i].text);
-    }
     free(all);
-    for (size_t i = 0; i < view->count; i++)
-        rate(before, &view->contexts[i]);
     if (view->count > 0)
         qsort(view->contexts, view->count, sizeof *view->contexts, by_job);
+    for (size_t i = 0; i < view->count; i++)
+        rate(before, &view->contexts[i]);
     return good;
 }
 

@@ -1,6 +1,7 @@
 /* tools/top/main.c - gcoll_top: what the ranks of this host do now. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -65,7 +66,17 @@ static int print_once(const options *o, const char *folder) {
         top_print(&view, folder, print_line, stdout);
     top_free(&before);
     top_free(&view);
-    return good && fflush(stdout) == 0 ? 0 : 1;
+    return cli_flush() && good ? 0 : 1;
+}
+
+/* As the library sees to it: in /tmp anybody may have made one of that name. */
+static bool is_own(const char *folder) {
+    struct stat is;
+    if (lstat(folder, &is) != 0 || (S_ISDIR(is.st_mode) && is.st_uid == geteuid() && (is.st_mode & 077) == 0))
+        return true; /* or there is none */
+    cli_complain("'%s' is no folder of this user's alone, so that no process has its socket there; see --dir",
+                 folder);
+    return false;
 }
 
 int main(int argc, char **argv) {
@@ -87,6 +98,8 @@ int main(int argc, char **argv) {
         return CLI_USAGE;
     }
     snprintf(usual, sizeof usual, "/tmp/gcoll-%lu", (unsigned long)geteuid());
+    if (!o.folder && !(given && given[0] == '/') && !is_own(usual))
+        return 1;
     const char *folder = o.folder ? o.folder : given && given[0] == '/' ? given : usual;
     return o.once ? print_once(&o, folder) : top_show(folder, o.interval_s);
 }

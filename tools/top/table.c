@@ -140,19 +140,12 @@ static size_t group_end(const top_view *view, size_t first) {
     return end;
 }
 
-/* "host0", or "4 hosts", which processes of one machine may take for theirs. */
+/* "host0", or that there are several, which processes of one machine may take for theirs. */
 static void say_hosts(const top_context *all, size_t count, char *text, size_t bytes) {
-    size_t hosts = 0;
-    for (size_t i = 0; i < count; i++) {
-        size_t same = 0;
-        while (same < i && strcmp(all[same].who.host, all[i].who.host) != 0)
-            same++;
-        hosts += same == i;
-    }
-    if (hosts == 1)
-        snprintf(text, bytes, "%s", all->who.host);
-    else
-        snprintf(text, bytes, "%zu hosts", hosts);
+    bool is_one = true;
+    for (size_t i = 1; i < count; i++)
+        is_one = is_one && strcmp(all[i].who.host, all->who.host) == 0;
+    snprintf(text, bytes, "%s", is_one ? all->who.host : "several hosts");
 }
 
 void top_print(const top_view *view, const char *folder, top_line_fn print, void *arg) {
@@ -164,8 +157,9 @@ void top_print(const top_view *view, const char *folder, top_line_fn print, void
         char hosts[256];
         end = group_end(view, first);
         say_hosts(head, end - first, hosts, sizeof hosts);
-        say(&to, 1, "Job %s, group %.8s: %zu of %" PRIu32 " ranks on %s, %s", head->who.job, head->who.group,
-            end - first, head->who.size, hosts, head->who.transport);
+        say(&to, 1, "Job %s, group %.*s: %zu of %" PRIu32 " ranks on %s, %s", head->who.job,
+            trace_group_digits(head->who.group), head->who.group, end - first, head->who.size, hosts,
+            head->who.transport);
         say(&to, 0, "%6s %9s %10s %10s %4s  %s", "rank", "process", "op/s", "MB/s sent", "busy", "now");
         for (size_t i = first; i < end; i++)
             print_context(&to, view, &view->contexts[i]);

@@ -32,6 +32,7 @@ typedef struct top_context {
 typedef struct top_stranger {
     uint64_t socket;
     long process;
+    bool is_known;       /* the number is the kernel's, and not only its socket's name */
     uint32_t rank, size; /* of its first context, as its socket's name says */
     top_state state;
     int64_t silent_since;

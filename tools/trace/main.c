@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "tools/cli.h"
 #include "tools/trace/trace.h"
@@ -50,12 +52,15 @@ static bool write_to(const char *flag, const char *path, bool (*write)(const tra
                      const trace_job *job) {
     if (!path)
         return true;
+    struct stat about;
     FILE *file = fopen(path, "we");
     const bool is_written = file && write(job, file) && !ferror(file);
     const int error = errno;
     if (file && fclose(file) == 0 && is_written)
         return true;
     cli_complain("%s: cannot write '%s': %s", flag, path, strerror(is_written ? errno : error));
+    if (file && stat(path, &about) == 0 && S_ISREG(about.st_mode)) /* half a file is of no use */
+        unlink(path);
     return false;
 }
 
@@ -80,5 +85,5 @@ int main(int argc, char **argv) {
     good = write_to("--svg", o.svg, trace_write_picture, &job) && good;
     good = write_to("--perfetto", o.perfetto, trace_write_perfetto, &job) && good;
     trace_free(&job);
-    return good && fflush(stdout) == 0 ? 0 : 1;
+    return cli_flush() && good ? 0 : 1;
 }

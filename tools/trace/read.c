@@ -137,7 +137,7 @@ bool trace_read_wait(field_reader *r, struct json_object *all, trace_rank *to) {
     const size_t named = peers ? json_object_array_length(peers) : 0;
     for (size_t i = 0; i < TRACE_PEERS; i++) {
         struct json_object *peer = i < named ? json_object_array_get_idx(peers, i) : NULL;
-        const int64_t rank = peer ? json_object_get_int64(peer) : -1;
+        const int64_t rank = json_object_is_type(peer, json_type_int) ? json_object_get_int64(peer) : -1;
         to->waits_peer[i] = rank >= 0 && rank < to->size ? (uint32_t)rank : TRACE_NONE;
     }
     to->waits_for_more = json_object_object_get_ex(wait, "more_peers", NULL);

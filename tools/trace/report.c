@@ -385,8 +385,8 @@ static void list_kinds(const trace_job *job, FILE *file) {
 
 void trace_report(const trace_job *job, FILE *file) {
     trace_messages messages;
-    fprintf(file, "Job %s, group %.8s: %" PRIu32 " of %" PRIu32 " ranks\n\n", job->job, job->group,
-            job->count, job->size);
+    fprintf(file, "Job %s, group %.*s: %" PRIu32 " of %" PRIu32 " ranks\n\n", job->job,
+            trace_group_digits(job->group), job->group, job->count, job->size);
     list_end(job, file);
     list_keepers(job, file);
     list_causes(job, file);

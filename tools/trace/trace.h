@@ -92,6 +92,11 @@ static inline void *trace_make_room(void *list, size_t count, size_t *room, size
     return more;
 }
 
+/* How much of a group's name is enough: 8 digits, or all, where it is a process and a number. */
+static inline int trace_group_digits(const char *group) {
+    return group[0] == 'p' ? 40 : 8;
+}
+
 /* files.c: reads the dumps in a folder, or the named files. Says on standard error what it leaves out, and
  * why. group: only dumps of that group, whose name begins so; NULL: there must be one. False: nothing is
  * left. */
