@@ -11,12 +11,13 @@
 
 static void refresh_peer(gcoll_context *context, uint32_t rank) {
     const gcoll_transport *transport = context->transport;
-    gcoll_record_peer *peer = &context->record->peers[rank];
+    gcoll_record_peer *peer = gcoll_record_peer_of(context->record, rank);
     gcoll_peer_counts now = {.lane = transport->name};
     if (transport->count_peer)
         transport->count_peer(context->endpoint, rank, &now);
-    if (!now.lane && !atomic_load_explicit(&peer->lane, memory_order_relaxed))
-        return;                            /* leaves alone the memory of ranks that this one never meets */
+    if (!peer && !now.lane) /* a rank that this one has not met */
+        return;
+    peer = gcoll_record_meet(context, rank);
     if (now.retransmitted != peer->resent) /* less: a connection has gone, and its segments with it */
         gcoll_count_add(&peer->retransmitted,
                         now.retransmitted - (now.retransmitted > peer->resent ? peer->resent : 0));
@@ -64,10 +65,8 @@ void gcoll_record_begin_counts(gcoll_context *context) {
     gcoll_count_set(&record->waits, 0);
     gcoll_count_set(&record->waited_ticks, 0);
     for (uint32_t rank = 0; rank < context->size; rank++) {
-        gcoll_record_peer *peer = &record->peers[rank];
-        if (gcoll_count_get(&peer->sent_messages) + gcoll_count_get(&peer->received_messages) +
-                gcoll_count_get(&peer->waits) >
-            0)
+        gcoll_record_peer *peer = gcoll_record_peer_of(record, rank);
+        if (peer)
             memset(peer, 0, sizeof *peer);
     }
     if (context->endpoint && context->transport->count)
@@ -78,7 +77,7 @@ void gcoll_record_begin_counts(gcoll_context *context) {
         if (rank != context->rank)
             context->transport->count_peer(context->endpoint, rank, &now);
         if (now.retransmitted > 0)
-            record->peers[rank].resent = now.retransmitted;
+            gcoll_record_meet(context, rank)->resent = now.retransmitted;
     }
     gcoll_record_refresh(context);
 }
@@ -95,9 +94,10 @@ static void add_waits(const gcoll_context *context, gcoll_record_totals *to) {
         to->waits = atomic_load_explicit(&record->waits, memory_order_acquire);
         to->waited_ticks = atomic_load_explicit(&record->waited_ticks, memory_order_acquire);
         for (uint32_t rank = 0; rank < context->size; rank++) {
-            to->peers[rank].waits = atomic_load_explicit(&record->peers[rank].waits, memory_order_acquire);
+            const gcoll_record_peer *peer = gcoll_record_peer_of(record, rank);
+            to->peers[rank].waits = peer ? atomic_load_explicit(&peer->waits, memory_order_acquire) : 0;
             to->peers[rank].waited_ticks =
-                atomic_load_explicit(&record->peers[rank].waited_ticks, memory_order_acquire);
+                peer ? atomic_load_explicit(&peer->waited_ticks, memory_order_acquire) : 0;
         }
         if (!gcoll_record_read_wait(record, &wait))
             wait.number = 0;
@@ -165,7 +165,8 @@ gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context) {
         to->collectives[i].ticks += gcoll_count_get(&kept->ticks);
     }
     for (uint32_t rank = 0; rank < context->size; rank++)
-        add_kept(&record->peers[rank], &to->peers[rank]);
+        if (gcoll_record_peer_of(record, rank))
+            add_kept(gcoll_record_peer_of(record, rank), &to->peers[rank]);
     pthread_mutex_unlock(&record->lock);
     add_waits(context, to);
     return to;

@@ -168,7 +168,8 @@ static void write_wait(FILE *file, gcoll_record *record, const clock_line *line)
 /* How messages go to a rank. Only the thread inside may ask the transport, and hears why they go by no better
  * lane. */
 static void name_lane(const gcoll_context *context, uint32_t rank, bool is_inside, char text[LANE_TEXT]) {
-    const char *known = atomic_load_explicit(&context->record->peers[rank].lane, memory_order_relaxed);
+    const gcoll_record_peer *peer = gcoll_record_peer_of(context->record, rank);
+    const char *known = peer ? atomic_load_explicit(&peer->lane, memory_order_relaxed) : NULL;
     snprintf(text, LANE_TEXT, "%s", is_inside ? context->transport->name : known ? known : "not connected");
     if (is_inside && context->transport->explain)
         context->transport->explain(context->endpoint, rank, text, LANE_TEXT);

@@ -29,7 +29,7 @@ gcoll_status gcoll_record_create(gcoll_context *context) {
     context->record = gcoll_allocate_zeroed(context, sizeof *context->record);
     if (!context->record)
         return GCOLL_ERR_NO_MEMORY;
-    context->record->peers = gcoll_allocate_zeroed(context, context->size * sizeof(gcoll_record_peer));
+    context->record->peers = gcoll_allocate_zeroed(context, context->size * sizeof *context->record->peers);
     if (steps)
         context->record->steps = gcoll_allocate_zeroed(context, STEPS_BYTES);
     if (!context->record->peers || (steps && !context->record->steps)) {
@@ -53,7 +53,9 @@ void gcoll_record_free(gcoll_context *context) {
         return;
     gcoll_record_unwatch(context);
     gcoll_release(context, (void *)context->record->steps, STEPS_BYTES);
-    gcoll_release(context, context->record->peers, context->size * sizeof(gcoll_record_peer));
+    for (uint32_t rank = 0; context->record->peers && rank < context->size; rank++)
+        gcoll_release(context, gcoll_record_peer_of(context->record, rank), sizeof(gcoll_record_peer));
+    gcoll_release(context, (void *)context->record->peers, context->size * sizeof *context->record->peers);
     gcoll_release(context, context->record, sizeof *context->record);
     context->record = NULL;
 }
@@ -136,8 +138,20 @@ gcoll_status gcoll_record_describe(gcoll_context *context, const gcoll_record_ca
     return GCOLL_OK;
 }
 
+gcoll_record_peer *gcoll_record_meet(gcoll_context *context, uint32_t rank) {
+    gcoll_record *record = context->record;
+    gcoll_record_peer *peer = gcoll_record_peer_of(record, rank);
+    if (peer)
+        return peer;
+    peer = gcoll_allocate_zeroed(context, sizeof *peer);
+    if (!peer)
+        return &record->crowd; /* a job without so much memory will hear of that from elsewhere */
+    atomic_store_explicit(&record->peers[rank], peer, memory_order_release);
+    return peer;
+}
+
 /* Keeps what the shape has counted. */
-static void keep_counts(gcoll_record *record, const gcoll_record_shape *shape) {
+static void keep_counts(gcoll_context *context, const gcoll_record_shape *shape) {
     const uint64_t done = gcoll_count_get(&shape->done);
     gcoll_count_add(&shape->counts->done, done);
     gcoll_count_add(&shape->counts->bytes, done * shape->bytes);
@@ -145,7 +159,7 @@ static void keep_counts(gcoll_record *record, const gcoll_record_shape *shape) {
     gcoll_count_add(&shape->counts->ticks, gcoll_count_get(&shape->ticks));
     for (uint32_t i = 0; i < shape->flow_count; i++) {
         const gcoll_record_flow *flow = &shape->flows[i];
-        gcoll_record_peer *peer = &record->peers[flow->peer];
+        gcoll_record_peer *peer = gcoll_record_meet(context, flow->peer);
         gcoll_count_add(&peer->sent_messages, done * flow->sent_messages);
         gcoll_count_add(&peer->sent_bytes, done * flow->sent_bytes);
         gcoll_count_add(&peer->received_messages, done * flow->received_messages);
@@ -157,7 +171,7 @@ void gcoll_record_forget(gcoll_context *context, gcoll_record_shape *shape) {
     if (shape->link &&
         !gcoll_is_forked(context)) { /* in a child, the lock may be held by nobody who is there */
         pthread_mutex_lock(&context->record->lock);
-        keep_counts(context->record, shape);
+        keep_counts(context, shape);
         *shape->link = shape->next;
         if (shape->next)
             shape->next->link = shape->link;
@@ -192,7 +206,8 @@ static void add_in_step(gcoll_count *count, uint64_t more) {
 }
 
 /* Counts the wait that is over, if there was one: the words are those of `wait`. While `version` is odd. */
-static void count_wait(gcoll_record *record, uint64_t now) {
+static void count_wait(gcoll_context *context, uint64_t now) {
+    gcoll_record *record = context->record;
     uint64_t words[sizeof record->wait / sizeof record->wait[0]];
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         words[i] = atomic_load_explicit(&record->wait[i], memory_order_relaxed);
@@ -202,7 +217,8 @@ static void count_wait(gcoll_record *record, uint64_t now) {
     add_in_step(&record->waits, 1);
     add_in_step(&record->waited_ticks, ticks);
     for (uint32_t i = 0; i < words[2] && i < GCOLL_RECORD_PEERS; i++) {
-        gcoll_record_peer *peer = &record->peers[(uint32_t)(words[4 + i / 2] >> (i % 2 == 0 ? 0 : 32))];
+        gcoll_record_peer *peer =
+            gcoll_record_meet(context, (uint32_t)(words[4 + i / 2] >> (i % 2 == 0 ? 0 : 32)));
         add_in_step(&peer->waits, 1);
         add_in_step(&peer->waited_ticks, ticks);
     }
@@ -225,7 +241,7 @@ void gcoll_record_wait_for(gcoll_context *context, const gcoll_record_wait *wait
     if (is_known) /* a wait is looked at often, and `since` is when it began */
         return;
     atomic_store_explicit(&record->version, version + 1, memory_order_relaxed); /* odd: being written */
-    count_wait(record, words[WAIT_SINCE]);
+    count_wait(context, words[WAIT_SINCE]);
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         atomic_store_explicit(&record->wait[i], words[i], memory_order_release);
     atomic_store_explicit(&record->version, version + 2, memory_order_release);

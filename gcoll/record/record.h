@@ -134,7 +134,9 @@ struct gcoll_record {
     pthread_mutex_t lock; /* of the list of shapes */
     gcoll_record_shape *shapes;
     gcoll_record_collective collectives[GCOLL_COLLECTIVE_COUNT];
-    gcoll_record_peer *peers; /* by rank */
+    gcoll_record_peer *_Atomic
+        *peers; /* by rank; NULL: nothing was counted of that one. The thread inside makes them */
+    gcoll_record_peer crowd; /* takes what is counted of a peer for which there is no memory */
     gcoll_count waits, waited_ticks, sleeps, asleep_ns, registrations;
     gcoll_endpoint_counts before;    /* what the transport had counted when the context was made; inside */
     gcoll_count rate_ticks, rate_ns; /* so many ticks take so long; 0: nobody has asked */
@@ -221,11 +223,19 @@ static inline void gcoll_record_end(gcoll_context *context, uint64_t number, uin
     gcoll_record_count(shape, done - begun);
 }
 
+/* NULL: nothing was counted of that peer. From any thread. */
+static inline gcoll_record_peer *gcoll_record_peer_of(const gcoll_record *record, uint32_t rank) {
+    return atomic_load_explicit(&record->peers[rank], memory_order_acquire);
+}
+
+/* Makes it first, if need be. Inside. */
+gcoll_record_peer *gcoll_record_meet(gcoll_context *context, uint32_t rank);
+
 /* A message that belongs to no plan has gone to a peer, or has come from it. */
 static inline void gcoll_record_sent(gcoll_context *context, uint32_t peer, uint64_t bytes) {
     if (!context->record)
         return;
-    gcoll_record_peer *counts = &context->record->peers[peer];
+    gcoll_record_peer *counts = gcoll_record_meet(context, peer);
     gcoll_count_add(&counts->sent_messages, 1);
     gcoll_count_add(&counts->sent_bytes, bytes);
 }
@@ -233,7 +243,7 @@ static inline void gcoll_record_sent(gcoll_context *context, uint32_t peer, uint
 static inline void gcoll_record_received(gcoll_context *context, uint32_t peer, uint64_t bytes) {
     if (!context->record)
         return;
-    gcoll_record_peer *counts = &context->record->peers[peer];
+    gcoll_record_peer *counts = gcoll_record_meet(context, peer);
     gcoll_count_add(&counts->received_messages, 1);
     gcoll_count_add(&counts->received_bytes, bytes);
 }
