@@ -107,7 +107,8 @@ typedef struct cli_flags {
 bool cli_parse(const cli_flags *flags, int argc, char **argv, void *options);
 void cli_print_flags(FILE *file, const cli_flags *flags);
 
-/* At the end of a program: writes what is left of standard output. False: it cannot, and says so. */
+/* Flushes standard output. A program calls it last. Returns false, after a message, if the output could not
+ * be written. */
 bool cli_flush(void);
 
 #ifdef __cplusplus

@@ -9,31 +9,35 @@
 
 #include "gcoll/base/base.h"
 
-/* What was wrong, in words that follow the name of what is read. */
+/* The state of reading one JSON text. */
 typedef struct field_reader {
-    const char *path;
-    char problem[512];
+    const char *path;  /* names the text in messages */
+    char problem[512]; /* the first error, as it follows that name: "is no JSON at byte 3"; "": none */
 } field_reader;
 
-/* Says what is wrong. Returns false. */
+/* Sets the problem. Returns false. */
 bool field_wrong(field_reader *r, const char *format, ...) GCOLL_PRINTF(2, 3);
 
-/* They give the field `name` of an object, or what lacking says if it may lack and does; false: it is
- * missing, of another type, or not 0 to most. */
+/* Readers of one field of an object. They return false, and set the problem, if the field is missing, has
+ * another type, or is out of range. may_lack: a missing field is no error, and *to is `lacking` (0 or ""
+ * where there is no such argument). */
+
+/* An integer from 0 to `most`. */
 bool field_whole(field_reader *r, struct json_object *from, const char *name, int64_t most, bool may_lack,
                  int64_t lacking, int64_t *to);
-/* A number of 64 bits less one. */
+/* An integer from 0 to INT64_MAX. */
 bool field_number(field_reader *r, struct json_object *from, const char *name, bool may_lack, uint64_t *to);
-/* A rank or a number of them, which has 32 bits. */
+/* A rank, or a number of ranks: an integer from 0 to UINT32_MAX - 1. */
 bool field_small(field_reader *r, struct json_object *from, const char *name, bool may_lack, uint32_t lacking,
                  uint32_t *to);
-/* Cut to `bytes`, terminator included; bytes that are not printable ASCII become '?'. */
+/* A string, cut to `bytes` with its terminator. Bytes that are not printable ASCII become '?'. */
 bool field_text(field_reader *r, struct json_object *from, const char *name, bool may_lack, char *to,
                 size_t bytes);
-/* *to is NULL if it is missing. */
+/* A value of this JSON type. *to is NULL if the field is missing, which is no error. */
 bool field_object(field_reader *r, struct json_object *from, const char *name, json_type type,
                   struct json_object **to);
-/* Parses a text of `bytes` bytes. NULL: it is no JSON, and where it ceases to be. */
+/* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is none; it is released by
+ * json_object_put. */
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes);
 
 #endif

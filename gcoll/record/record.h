@@ -74,13 +74,13 @@ static inline uint64_t gcoll_count_get(const gcoll_count *count) {
     return atomic_load_explicit(count, memory_order_relaxed);
 }
 
-/* Of one collective, but for what the shapes that are there have counted. */
+/* Counters of one collective: what shapes had counted when they were forgotten. */
 typedef struct gcoll_record_collective {
     gcoll_count done, failed, bytes, sent_bytes;
     gcoll_count ticks; /* from the begin to the end of those that are done */
 } gcoll_record_collective;
 
-/* Of what goes to and comes from one peer, but for what shapes have counted. */
+/* Counters of one peer: messages of no plan, and what shapes had counted when they were forgotten. */
 typedef struct gcoll_record_peer {
     gcoll_count sent_messages, sent_bytes, received_messages, received_bytes;
     gcoll_count waits, waited_ticks;

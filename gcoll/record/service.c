@@ -29,7 +29,7 @@ static struct service {
     int listener;          /* -1: none */
     char folder[PATH_MAX]; /* GCOLL_DUMP_DIR when a context was made last: this thread does not read the
                             * environment, which others may change */
-    char path[108];        /* its file, which is that of the process `owner` */
+    char path[108];        /* of the listener's socket, which process `owner` made */
     long owner;
     bool is_running;
     bool heeds_forks;

@@ -18,8 +18,8 @@ void gcoll_service_end_offer(void);
 /* On its thread: a pause where nothing can be done now. */
 void gcoll_service_rest(void);
 
-/* watch.c: takes a connection, and answers it with the contexts from `first` on; the lock is held by nobody
- * meanwhile but for `lock`. */
+/* watch.c: accepts a connection, and sends it the state of all contexts of the list *first. Takes `lock`,
+ * which guards the list. */
 void gcoll_watch_answer(int listener, pthread_mutex_t *lock, gcoll_record *const *first);
 
 #endif

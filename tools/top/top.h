@@ -44,7 +44,7 @@ typedef struct top_view {
     size_t count;
     top_stranger *strangers;
     size_t stranger_count;
-    bool is_quiet; /* says nothing on standard error of what makes no sense */
+    bool is_quiet; /* malformed answers cause no message on standard error */
 } top_view;
 
 /* gather.c: asks all processes whose sockets lie in the folder. before: the last view, or one of zeros.
@@ -57,7 +57,8 @@ typedef struct top_answer {
     const char *path, *text;
     size_t bytes;
 } top_answer;
-/* Adds its contexts: of what it says, what makes sense. False: out of memory. */
+/* Parses an answer, and adds its well-formed contexts to the view. Malformed ones are skipped. Returns false
+ * if out of memory. */
 bool top_read(const top_answer *answer, top_view *view);
 void top_free(top_view *view);
 

@@ -109,7 +109,7 @@ static bool follow(const bounds *b, bool towards, int64_t *most) {
         for (size_t i = 0; i < b->count; i++) {
             const uint32_t from = towards ? b->list[i].earlier : b->list[i].later,
                            to = towards ? b->list[i].later : b->list[i].earlier;
-            int64_t sum; /* of what files say: it may be anything */
+            int64_t sum; /* files are not trusted: the sum may overflow */
             if (most[from] < FAR && !__builtin_add_overflow(most[from], b->list[i].ns, &sum) &&
                 sum < most[to] && sum > -FAR) {
                 most[to] = sum;

@@ -130,8 +130,8 @@ static bool is_seen(const trace_message *m) {
     return m->wanted - m->sent <= m->done - m->start;
 }
 
-/* Sorts them by link, sets when each began to move, and keeps those of which it is known how long they took.
- */
+/* Sorts the messages by link, and sets the time at which each began to move. Removes the messages whose
+ * duration cannot be known. */
 static void find_starts(trace_messages *all) {
     size_t kept = 0;
     if (all->count > 0)
