@@ -71,15 +71,10 @@ void gcoll_record_begin_counts(gcoll_context *context) {
     }
     if (context->endpoint && context->transport->count)
         context->transport->count(context->endpoint, &record->before);
-    for (uint32_t rank = 0; context->endpoint && context->transport->count_peer && rank < context->size;
-         rank++) {
-        gcoll_peer_counts now = {.lane = NULL}; /* a shared connection has a history */
-        if (rank != context->rank)
-            context->transport->count_peer(context->endpoint, rank, &now);
-        if (now.retransmitted > 0)
-            gcoll_record_meet(context, rank)->resent = now.retransmitted;
-    }
     gcoll_record_refresh(context);
+    for (uint32_t rank = 0; rank < context->size; rank++) /* a shared connection has a history */
+        if (gcoll_record_peer_of(record, rank))
+            gcoll_count_set(&gcoll_record_peer_of(record, rank)->retransmitted, 0);
 }
 
 /* ---- Totals ------------------------------------------------------------------------------------- */
@@ -220,7 +215,7 @@ gcoll_status gcoll_context_stats(gcoll_context *context, gcoll_stats *stats) {
     if (status != GCOLL_OK)
         return status;
     const gcoll_record *record = context->record;
-    gcoll_stats now = {.age_ns = -1};
+    gcoll_stats now = {0};
     gcoll_record_ask(context);
     gcoll_record_totals *totals = gcoll_record_add_up(context);
     if (!totals)
@@ -243,9 +238,8 @@ gcoll_status gcoll_context_stats(gcoll_context *context, gcoll_stats *stats) {
     now.sleeps = gcoll_count_get(&record->sleeps);
     now.asleep_ns = gcoll_count_get(&record->asleep_ns);
     now.registrations = gcoll_count_get(&record->registrations);
-    const uint64_t refreshed = gcoll_count_get(&record->refreshed);
-    if (refreshed != 0)
-        now.age_ns = (int64_t)gcoll_record_duration_ns(record, gcoll_ticks() - refreshed);
+    now.age_ns =
+        (int64_t)gcoll_record_duration_ns(record, gcoll_ticks() - gcoll_count_get(&record->refreshed));
     return give(stats, &now, sizeof now);
 }
 

@@ -141,7 +141,7 @@ struct gcoll_record {
     gcoll_endpoint_counts before;    /* what the transport had counted when the context was made; inside */
     gcoll_count rate_ticks, rate_ns; /* so many ticks take so long; 0: nobody has asked */
     uint32_t number;                 /* of the recorders of this process */
-    gcoll_count refreshed;           /* ticks when the transport was last asked; 0: never */
+    gcoll_count refreshed;           /* ticks when the transport was last asked */
     atomic_bool is_asked;     /* somebody wants what the transport says: the next thread inside asks it */
     atomic_bool is_broken;    /* the context is, */
     gcoll_count broke;        /* since then: ticks */
