@@ -89,6 +89,9 @@ struct gcoll_lane {
     /* The same, and frees what it has of the session. Also of one that never stood. */
     void (*end)(gcoll_session *session);
     void (*look)(const gcoll_session *session, gcoll_lane_sight *sight);
+    /* As in transport.h; only where it stands. */
+    bool (*send_now)(gcoll_session *session, gcoll_message *message);
+    bool (*recv_now)(gcoll_session *session, gcoll_message *message, uint32_t looks);
     /* Takes all that has come for this session; NULL: `poll` does, again and again. */
     void (*catch_up)(gcoll_session *session);
     /* Whether something that the peer sent before its goodbye may still be on its way, by connections of the

@@ -23,6 +23,9 @@
 
 #define GCOLL_ADDRESS_MAX   4096
 #define GCOLL_NOTE_TEXT_MAX 256
+/* The longest message of send_now and recv_now: copied, it takes about as long as it would wait for a peer.
+ */
+#define GCOLL_NOW_BYTES (UINT64_C(16) << 10)
 /* The address of an endpoint that shares connections: this, and the address of its trunk. */
 #define GCOLL_SHARED_ADDRESS "shared/"
 
@@ -152,6 +155,14 @@ struct gcoll_transport {
      * broken pair. Sends may be held back until the next flush, progress or post. */
     void (*post_send)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
     void (*post_recv)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+    /* All three, or NULL. Move a message of at most GCOLL_NOW_BYTES whole within the call, if that is
+     * possible now and no earlier message would be overtaken. True: it has moved, and the caller goes on as
+     * `done` would, which is not called. False: nothing has happened, and the message is to be posted.
+     * recv_now: `looks` is how often it may look for the message, at least once; it looks once where a peer
+     * may share this core. moves_now: whether any message of this endpoint may move so. */
+    bool (*moves_now)(const gcoll_endpoint *endpoint);
+    bool (*send_now)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+    bool (*recv_now)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message, uint32_t looks);
     /* Writes the sends that were held back. */
     void (*flush)(gcoll_endpoint *endpoint);
     /* Moves all messages that can be moved. wait_us > 0: if none can, waits up to that long (spins for

@@ -59,6 +59,7 @@ struct gcoll_live {
     const gcoll_activity *activities[GCOLL_ACTIVITIES];
     uint32_t due; /* bit i: activity i is */
     gcoll_contact *peers;
+    int64_t progress_ms;           /* when gcoll_progress_in_time last made progress */
     int64_t doubt_ms;              /* when receives from a departed rank are given up; 0: there are none */
     uint64_t position;             /* how many operations this rank has begun */
     uint64_t rumour;               /* as answers to probes carry it */
@@ -148,6 +149,9 @@ typedef struct gcoll_wait {
 gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait);
 /* Progress for up to wait_us, or until something has moved. */
 gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us);
+/* Progress without waiting, if there was none since the last tick of the coarse clock. For work that has
+ * ended without it: peers wait for answers to their probes. */
+void gcoll_progress_in_time(gcoll_context *context);
 /* The same for a caller that shares, as above: if another thread leads, only sleeps until something has
  * moved. */
 gcoll_status gcoll_progress_shared(gcoll_context *context, int64_t wait_us);

@@ -39,10 +39,13 @@ static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments,
     if (status != GCOLL_OK)
         return status;
     gcoll_run *run = *out;
+    run->waits = true;
     status = gcoll_run_begin(run, entered);
     if (status != GCOLL_OK) /* no step is in flight, but it must not count as finished */
         return status;
-    if (context->endpoint || !gcoll_run_is_finished(run)) {
+    if (gcoll_run_is_finished(run)) {
+        gcoll_progress_in_time(context);
+    } else {
         /* The monitor relies on what it has found until the call leaves. */
         const gcoll_wait wait = {run_finished, run_each_waited, run, arguments->timeout_ms,
                                  .shares = !context->hooks};
@@ -141,6 +144,7 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
     }
     request->run = run;
     request->timeout_ms = arguments.timeout_ms;
+    run->waits = false;
     status = gcoll_run_begin(run, 0);
     if (status != GCOLL_OK) {
         gcoll_request_end(request);

@@ -220,6 +220,16 @@ static uint32_t slot_of(uint32_t *peers, uint32_t *slots, uint32_t peer) {
     return (*slots)++;
 }
 
+/* Whether messages may move within the call that starts their steps: they go straight from and to the memory
+ * of the plan, and no function of the caller's runs. */
+static bool moves_now(const gcoll_run *run) {
+    const gcoll_call *call = &run->entry->call;
+    const gcoll_context *context = run->context;
+    return context->endpoint && context->transport->moves_now &&
+           context->transport->moves_now(context->endpoint) && call->op != GCOLL_USER && call->in_list == 0 &&
+           call->out_list == 0 && !is_bulky(run) && !gcoll_problem_is_staged(&run->plan->problem);
+}
+
 /* Lays out a run's arrays in one block; only measures the block if base is NULL. */
 static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     const gcoll_plan *plan = run->plan;
@@ -234,7 +244,8 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
                         plan->rounds * sizeof *run->round_left,
                         own_blocks ? messages * sizeof *run->told : 0,
                         messages * sizeof *run->heard,
-                        gcoll_record_has_steps(run->context) ? steps * sizeof *run->recorded : 0};
+                        gcoll_record_has_steps(run->context) ? steps * sizeof *run->recorded : 0,
+                        messages * sizeof *run->late};
     char *parts[sizeof sizes / sizeof sizes[0]];
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         parts[i] = base ? base + at : NULL;
@@ -249,6 +260,7 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     run->told = own_blocks ? (void *)parts[6] : NULL;
     run->heard = (void *)parts[7];
     run->recorded = gcoll_record_has_steps(run->context) ? (void *)parts[8] : NULL;
+    run->late = moves_now(run) ? (void *)parts[9] : NULL;
     return at;
 }
 
@@ -512,28 +524,69 @@ static void bounced_done(gcoll_message *message) {
         message_done(message);
 }
 
-/* False if the context broke. */
-static bool post(gcoll_run *run, bound_step *bound) {
-    gcoll_context *context = run->context;
-    const gcoll_step *step = bound->step;
-    if (!gcoll_peer_need(context, step->peer, step->kind == GCOLL_STEP_SEND))
-        return false;
-    gcoll_message *message = bound->message;
+static void post_receive(gcoll_run *run, bound_step *bound) {
     bound->posted = true;
     if (run->work)
         gcoll_device_work_messages(run, 1);
-    message->stream = run->sequence;
-    if (step->kind != GCOLL_STEP_SEND) {
-        context->transport->post_recv(context->endpoint, step->peer, message);
-        return true;
-    }
+    run->context->transport->post_recv(run->context->endpoint, bound->step->peer, bound->message);
+}
+
+static void send(gcoll_run *run, bound_step *bound) {
+    const gcoll_context *context = run->context;
+    const uint32_t peer = bound->step->peer;
+    gcoll_message *message = bound->message;
     if (bound->is_split)
         gcoll_lists_gather(bound);
     const gcoll_fingerprint *told = run->told ? &run->told[bound->slot] : &run->entry->fingerprint;
     message->open = run->opened[bound->slot] == run->sequence ? NULL : told->bytes;
     run->opened[bound->slot] = run->sequence;
-    context->transport->post_send(context->endpoint, step->peer, message);
+    if (run->late && message->bytes <= GCOLL_NOW_BYTES &&
+        context->transport->send_now(context->endpoint, peer, message)) {
+        gcoll_run_finish_step(run, (uint32_t)(bound - run->steps));
+        return;
+    }
+    bound->posted = true;
+    if (run->work)
+        gcoll_device_work_messages(run, 1);
+    context->transport->post_send(context->endpoint, peer, message);
+}
+
+/* False if the context broke. */
+static bool start_message(gcoll_run *run, uint32_t index) {
+    bound_step *bound = &run->steps[index];
+    const gcoll_step *step = bound->step;
+    if (!gcoll_peer_need(run->context, step->peer, step->kind == GCOLL_STEP_SEND))
+        return false;
+    bound->message->stream = run->sequence;
+    if (step->kind == GCOLL_STEP_SEND)
+        send(run, bound);
+    else if (run->late && bound->message->bytes <= GCOLL_NOW_BYTES)
+        run->late[run->late_count++] = index;
+    else
+        post_receive(run, bound);
     return true;
+}
+
+/* How often a message is looked for that a caller waits for: some hundred nanoseconds, in which a message
+ * comes from a peer of this host that began at the same time. */
+#define LOOKS 200
+
+/* Receives what has come, or comes in a moment, and posts the other late receives. Each that is posted costs
+ * as much as a message that is received at once. */
+static void receive_late(gcoll_run *run) {
+    const gcoll_context *context = run->context;
+    uint32_t looks = run->waits ? LOOKS : 1;
+    for (uint32_t i = 0; i < run->late_count; i++) {
+        bound_step *bound = &run->steps[run->late[i]];
+        gcoll_message *message = bound->message;
+        if (context->transport->recv_now(context->endpoint, bound->step->peer, message, looks)) {
+            message->done(message);
+            continue;
+        }
+        looks = 1;
+        post_receive(run, bound);
+    }
+    run->late_count = 0;
 }
 
 static void run_local(gcoll_run *run, bound_step *bound) {
@@ -566,7 +619,7 @@ static bool start_step(gcoll_run *run, uint32_t index) {
         run->recorded[index] = gcoll_record_step_begin(run->context->record, run->sequence, bound->step,
                                                        bound->step->count * run->type_bytes);
     if (bound->message)
-        return post(run, bound);
+        return start_message(run, index);
     if (run->work && gcoll_step_is_on_device(run->plan, bound->step))
         return gcoll_device_work_begin(run, index);
     run_local(run, bound);
@@ -585,11 +638,13 @@ void gcoll_run_advance(gcoll_run *run) {
     }
     if (run->work)
         gcoll_device_work_poll(run);
-    if (run->ready_head == run->ready_tail)
-        return;
-    while (run->ready_head < run->ready_tail)
-        if (!start_step(run, run->ready[run->ready_head++]))
-            return;
+    while (run->ready_head < run->ready_tail) {
+        while (run->ready_head < run->ready_tail)
+            if (!start_step(run, run->ready[run->ready_head++]))
+                return;
+        if (run->late_count > 0)
+            receive_late(run);
+    }
 }
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -622,7 +677,7 @@ gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
 void gcoll_run_start(gcoll_run *run) {
     const gcoll_plan *plan = run->plan;
     run->unfinished = plan->step_count;
-    run->ready_head = run->ready_tail = 0;
+    run->ready_head = run->ready_tail = run->late_count = 0;
     run->oldest_round = 0;
     run->released = 0;
     run->is_doubtful = false;

@@ -40,6 +40,9 @@ struct gcoll_run {
     uint32_t
         *waiting;    /* unfinished dependencies by step; all of them once the step is done and between runs */
     uint32_t *ready; /* a queue; each step enters it once */
+    uint32_t *late;  /* receives that are looked for once all else has started; NULL: all are posted */
+    uint32_t late_count;
+    bool waits;              /* the caller waits for the run: it may look for such receives a while */
     uint32_t *round_left;    /* unfinished steps of each round; NULL if the window holds all rounds */
     uint64_t *opened;        /* by slot: the latest operation whose fingerprint was sent to the peer */
     gcoll_fingerprint *told; /* by slot: fingerprint for the peer; NULL: all get the entry's */

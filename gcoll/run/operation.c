@@ -59,9 +59,11 @@ static inline gcoll_status enter(const gcoll_operation *operation, bool wants_st
     return status;
 }
 
-static gcoll_status start(gcoll_operation *operation) {
+/* waits: the caller waits for it at once. */
+static gcoll_status start(gcoll_operation *operation, bool waits) {
     gcoll_context *context = operation->request.context;
     gcoll_status status = gcoll_context_settle(context);
+    operation->request.run->waits = waits;
     if (status == GCOLL_OK)
         status = gcoll_run_begin(operation->request.run, 0);
     if (status == GCOLL_OK) {
@@ -78,7 +80,7 @@ gcoll_status gcoll_operation_start(gcoll_operation *operation) {
     if (status != GCOLL_OK)
         return status;
     gcoll_context *context = operation->request.context;
-    status = start(operation);
+    status = start(operation, false);
     gcoll_leave(context);
     return status;
 }
@@ -109,7 +111,7 @@ gcoll_status gcoll_operation_run(gcoll_operation *operation) {
     if (status != GCOLL_OK)
         return status;
     gcoll_request *request = &operation->request;
-    status = start(operation);
+    status = start(operation, true);
     if (status == GCOLL_OK)
         status = gcoll_request_finish(&request);
     gcoll_leave(operation->request.context);

@@ -258,6 +258,8 @@ gcoll_status gcoll_request_finish(gcoll_request **request) {
         (*request)->is_waited = true;
         status = gcoll_progress_wait(context, &wait);
         (*request)->is_waited = false;
+    } else {
+        gcoll_progress_in_time(context);
     }
     return end(request, status);
 }

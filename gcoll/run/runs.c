@@ -100,7 +100,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
     gcoll_run_start(run);
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);
-    gcoll_progress_flush(context);
+    else
+        gcoll_progress_flush(context);
     gcoll_record_begin(context, run->sequence, entered, run->begun, &run->entry->record,
                        gcoll_run_is_finished(run)); /* the flush may have ended it */
     return GCOLL_OK;

@@ -33,7 +33,7 @@ limit() {
 # The limits are the counts of gcc 12 at -O2 and 10%. That allows another compiler, but not one more pass over the data.
 limit 1 inproc 4 440
 limit 2 inproc 4 6650
-limit 2 tcp 4 6300
-limit 2 shm 4 6600
-limit 4 tcp 4 24200
+limit 2 tcp 4 6400
+limit 2 shm 4 5200
+limit 4 tcp 4 24500
 exit $failed

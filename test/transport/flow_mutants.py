@@ -55,6 +55,20 @@ MUTANTS = [
     ("    if (!slot->message)\n        flow->held += slot->total;\n", ""),
     ("arrival->open || arrival->is_ahead ?", "arrival->open ?"),
     ("    notice(flow, slot);\n    return slot;", "    return slot;"),
+    ("if (flow->waiting.oldest || flow->promised > 0 || !has_credit", "if (flow->promised > 0 || !has_credit"),
+    ("if (flow->waiting.oldest || flow->promised > 0 || !has_credit", "if (flow->waiting.oldest || !has_credit"),
+    ("flow->promised > 0 || !has_credit(flow, message)", "flow->promised > 0"),
+    ("    take_credit(flow, message);\n    return true;", "    return true;"),
+    ("    flow->used += cost(arrival->total);\n    if", "    if"),
+    ("    if (is_crowded(flow) && !was_crowded)\n", "    if (false)\n"),
+    ("    flow->owed += cost(arrival->total);\n", ""),
+    ("    if (gcoll_flow_owes(flow))\n        flow->lane->owe(flow);\n    message", "    message"),
+    ("message->opened = arrival->open != NULL;", "message->opened = false;"),
+    ("arrival->index != message->index ||", "false ||"),
+    ("!arrival->on_credit || arrival->is_ahead ||", "arrival->is_ahead ||"),
+    ("!arrival->on_credit || arrival->is_ahead ||", "!arrival->on_credit ||"),
+    (" ||\n        gcoll_match_find(&flow->incoming, message->stream, message->index))\n        return false;\n    flow->used",
+     ")\n        return false;\n    flow->used"),
 ]
 
 if __name__ == "__main__":

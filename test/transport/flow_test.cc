@@ -85,14 +85,18 @@ void control(gcoll_flow *flow, const gcoll_flow_frame *said) {
     side_of(flow).control.push_back(item);
 }
 
+// A message goes on credit: none that was posted before it may still wait for that.
+void note_credited(Side &side, const gcoll_message &message) {
+    const uint32_t order = side.sends[Key{message.stream, message.index}]->order;
+    side.overtakes |= order < side.next_on_credit;
+    side.next_on_credit = order + 1;
+}
+
 void enqueue(gcoll_flow *flow, gcoll_message *message) {
     Side &side = side_of(flow);
     side.messages.push_back(message);
-    if (!(message->flags & GCOLL_FLOW_ON_CREDIT))
-        return;
-    const uint32_t order = side.sends[Key{message->stream, message->index}]->order;
-    side.overtakes |= order < side.next_on_credit;
-    side.next_on_credit = order + 1;
+    if (message->flags & GCOLL_FLOW_ON_CREDIT)
+        note_credited(side, *message);
 }
 
 void owe(gcoll_flow *flow) {
@@ -234,8 +238,9 @@ class Schedule {
         Side &side = sides_[post.rank];
         if (post.is_send) {
             side.sends[post.key]->order = posted_++;
-            gcoll_flow_post_send(&side.flow, &side.sends[post.key]->message);
-        } else {
+            if (below(2) || !send_now(side, *side.sends[post.key]))
+                gcoll_flow_post_send(&side.flow, &side.sends[post.key]->message);
+        } else if (below(2) || !receive_now(side, *side.receives[post.key])) {
             post_receive(side, *side.receives[post.key]);
         }
         check();
@@ -248,6 +253,36 @@ class Schedule {
         receive.is_posted = true;
         if (!gcoll_flow_post_recv(&side.flow, &receive.message, false))
             say("a receive was refused: " + side.failure);
+    }
+
+    // As a lane does that has nothing else to write.
+    bool send_now(Side &side, Send &send) {
+        if (!side.messages.empty() || !side.control.empty() ||
+            !gcoll_flow_send_now(&side.flow, &send.message))
+            return false;
+        note_credited(side, send.message);
+        side.messages.push_front(&send.message);
+        send_fragment(side, true);
+        return true;
+    }
+
+    // The next frame that comes is perhaps the message.
+    bool receive_now(Side &side, Receive &receive) {
+        std::deque<Item> &link = sides_[1 - side.rank].link;
+        if (receive.message.any_size || !side.flow.is_connected || link.empty() ||
+            link.front().what != Item::Data || link.front().bytes.size() != link.front().frame.total)
+            return false;
+        Item &item = link.front();
+        item.frame.open = item.open.empty() ? nullptr : item.open.data();
+        if (!gcoll_flow_recv_now(&side.flow, &item.frame, &receive.message))
+            return false;
+        if (!item.open.empty())
+            side.opened.push_back(item.open);
+        std::copy(item.bytes.begin(), item.bytes.end(), receive.data.begin());
+        receive.is_posted = true;
+        side.completed.push_back(&receive.message);
+        link.pop_front();
+        return true;
     }
 
     void connect(Side &side) {
@@ -331,14 +366,14 @@ class Schedule {
         from.link.push_back(item);
     }
 
-    void send_fragment(Side &from) {
+    void send_fragment(Side &from, bool whole = false) {
         gcoll_message *message = from.messages.front();
         Send &send = *from.sends[Key{message->stream, message->index}];
         from.messages.pop_front();
         if (send.is_done || message != &send.message)
             say("a message was enqueued twice");
         const uint64_t left = message->bytes - message->moved;
-        const uint64_t count = left > 0 && below(2) ? 1 + below(static_cast<uint32_t>(left)) : left;
+        const uint64_t count = !whole && left > 0 && below(2) ? 1 + below(static_cast<uint32_t>(left)) : left;
         Item item{Item::Data, {}, {}, 0, {}};
         item.frame.kind = GCOLL_FLOW_DATA;
         item.frame.stream = message->stream;

@@ -163,6 +163,55 @@ TEST(Shm, MemoryOfManyRanksIsBounded) {
 
 // ---- Small messages ---------------------------------------------------------------------------------------
 
+// Both ends of a message that moves within the calls: nothing is posted. A frame that would end behind the
+// ring's end is, once a round.
+TEST(Shm, SmallMessagesMoveWithinTheCall) {
+    Group group(both(), 2);
+    meet(group);
+    constexpr uint32_t kMessages = 3000;
+    uint32_t within = 0;
+    group[0].tries_now = group[1].tries_now = true;
+    for (uint32_t i = 0; i < kMessages; i++) { // round the ring, and more than a pool
+        const uint64_t bytes = i % 10 == 0 ? GCOLL_NOW_BYTES : i % 200;
+        const bool sent = group[0].send(1, 5, i, bytes, i % 2 == 0).dones == 1;
+        if (!sent)
+            group[0].progress(0);
+        const bool received = group[1].receive(0, 5, i, bytes, i % 3 == 0).dones == 1;
+        within += sent && received;
+        if (!sent || !received)
+            ASSERT_TRUE(group.turn_until_done());
+        if (i % 8 == 0)
+            group[0].progress(0); // takes the credit that has come back
+    }
+    EXPECT_GE(within, kMessages * 98 / 100);
+    EXPECT_EQ(group[1].opened.size(), 1u + kMessages / 2);
+    group[0].check();
+    group[1].check();
+}
+
+// What cannot be taken whole, next and unasked is posted: nothing has happened then.
+TEST(Shm, WhatCannotMoveWithinTheCallIsLeftAsItWas) {
+    Group group(both(), 2);
+    meet(group);
+    group[0].tries_now = group[1].tries_now = true;
+    EXPECT_EQ(group[1].receive(0, 5, 0, 8).dones, 0); // it has not been sent
+    EXPECT_EQ(group[0].send(1, 5, 1, 8).dones, 1);    // before the one that is waited for
+    EXPECT_EQ(group[0].send(1, 5, 0, 8).dones, 1);
+    EXPECT_EQ(group[1].receive(0, 5, 2, 8).dones, 0);                // another is next
+    EXPECT_EQ(group[0].send(1, 5, 3, GCOLL_NOW_BYTES + 1).dones, 0); // too long
+    EXPECT_EQ(group[0].send(1, 5, 2, 8).dones, 0);                   // behind that
+    EXPECT_EQ(group[1].receive(0, 5, 1, 8).dones, 1);
+    group[1].receive(0, 5, 3, GCOLL_NOW_BYTES + 1);
+    EXPECT_TRUE(group.turn_until_done());
+    group[0].check();
+    group[1].check();
+    group[0].send(1, 5, 4, 8);
+    Message &wrong = group[1].receive(0, 5, 4, 12); // of another size: told when it is posted
+    EXPECT_EQ(wrong.dones, 0);
+    EXPECT_TRUE(group.turn([&] { return !group[1].failed.empty(); }));
+    EXPECT_EQ(group[1].failed[0].status, GCOLL_ERR_MISMATCH);
+}
+
 // A message of one frame is there as soon as it is posted. One with another before it waits for its turn.
 TEST(Shm, SmallMessagesAreWrittenWhenTheyArePosted) {
     Group group(both(), 2);

@@ -236,8 +236,21 @@ class Rank {
             message.fingerprint[i] = static_cast<uint8_t>(stream + index + i);
         message.m.open = open ? message.fingerprint : nullptr;
         message.m.announced = announced;
-        transport->post_send(endpoint, peer, &message.m);
+        if (tries_now && send_now(message))
+            on_done(&message.m);
+        else
+            transport->post_send(endpoint, peer, &message.m);
         return message;
+    }
+
+    // As a transport without send_now and recv_now: nothing moves within the call.
+    bool send_now(Message &message) {
+        return transport->send_now && message.m.bytes <= GCOLL_NOW_BYTES &&
+               transport->send_now(endpoint, message.peer, &message.m);
+    }
+    bool recv_now(Message &message, uint32_t looks) {
+        return transport->recv_now && message.m.bytes <= GCOLL_NOW_BYTES &&
+               transport->recv_now(endpoint, message.peer, &message.m, looks);
     }
 
     // granule 0: into memory; else by consume.
@@ -251,7 +264,10 @@ class Rank {
             message.m.consume = on_consume;
             message.m.consume_arg = &message;
         }
-        transport->post_recv(endpoint, peer, &message.m);
+        if (tries_now && recv_now(message, 3))
+            on_done(&message.m);
+        else
+            transport->post_recv(endpoint, peer, &message.m);
         return message;
     }
 
@@ -294,6 +310,7 @@ class Rank {
     const gcoll_transport *transport;
     gcoll_endpoint *endpoint = nullptr;
     uint32_t rank;
+    bool tries_now = false; // messages that are posted try first to move within the call
     std::deque<std::unique_ptr<Message>> messages;
     size_t done = 0;
     std::vector<Opened> opened;

@@ -87,6 +87,7 @@ TEST_P(Transport, RandomTrafficArrivesExactlyOnce) {
                 bool early = (seed + rank.rank) % 2;
                 if (early)
                     group.connect(rank);
+                rank.tries_now = seed >= 2 || rank.rank == 0;
                 post_traffic(rank, traffic, seed, seed != 3);
                 if (!early)
                     group.connect(rank);
@@ -127,6 +128,53 @@ TEST_P(Transport, OneSideConnects) {
     EXPECT_TRUE(group.turn_until_done());
     group[0].check();
     group[1].check();
+}
+
+// Within the calls of one thread, message by message: what is said of them, in order, and which of them did.
+TEST_P(Transport, MessagesThatMoveWithinTheCallAreWhole) {
+    Group group(GetParam(), 2);
+    meet(group);
+    group[0].tries_now = group[1].tries_now = true;
+    std::vector<std::string> said;
+    group[1].log = [&](const std::string &text) { said.push_back(text); };
+    std::vector<std::string> wanted;
+    uint32_t index = 0;
+    for (uint64_t bytes : {0u, 1u, 4u, 64u, 1000u, 4096u, 16384u, 16385u, 100000u})
+        for (uint32_t granule : {0u, 1u}) {
+            group[0].send(1, 9, index, bytes, true);
+            group[1].receive(0, 9, index, bytes, granule);
+            ASSERT_TRUE(group.turn_until_done());
+            wanted.push_back("1 opened 0 9 " + std::to_string(static_cast<uint8_t>(9 + index)));
+            wanted.push_back("1 received 0 9 " + std::to_string(index++));
+        }
+    said.erase(std::remove_if(said.begin(), said.end(),
+                              [](const std::string &text) { return text.find("consumes") == 2; }),
+               said.end());
+    EXPECT_EQ(said, wanted);
+    group[0].check();
+    group[1].check();
+}
+
+// Far more than a pool holds, of all sizes, by one rank that receives in order and one that is behind.
+TEST_P(Transport, MessagesThatMoveWithinTheCallKeepToFlowControl) {
+    constexpr uint32_t kMessages = 600, kBehind = 300;
+    const auto bytes = [](uint32_t i) { return i % 7 == 0 ? 70000u : i % 3 == 0 ? 9000u : 8u; };
+    Group group(GetParam(), 2);
+    meet(group);
+    group.each([&](Rank &rank) {
+        const uint32_t peer = 1 - rank.rank, behind = rank.rank == 0 ? 0 : kBehind;
+        rank.tries_now = true;
+        for (uint32_t i = 0; i < kMessages + behind; i++) {
+            if (i < kMessages)
+                rank.send(peer, 3, i, bytes(i), i % 2);
+            if (i >= behind)
+                rank.receive(peer, 3, i - behind, bytes(i - behind), i % 2);
+            if (i % 16 == 0)
+                rank.progress(0);
+        }
+        EXPECT_TRUE(rank.until_done()) << rank.done << " of " << rank.messages.size();
+        rank.check();
+    });
 }
 
 // Far more than a transport may buffer, awaited in the reverse order, both ways at once.

@@ -118,9 +118,13 @@ static bool has_credit(const gcoll_flow *flow, const gcoll_message *message) {
     return flow->is_connected && cost(message->bytes) <= flow->credit && !is_large(flow, message);
 }
 
-static void send_on_credit(gcoll_flow *flow, gcoll_message *message) {
+static void take_credit(gcoll_flow *flow, gcoll_message *message) {
     flow->credit -= cost(message->bytes);
     message->flags |= GCOLL_FLOW_ON_CREDIT;
+}
+
+static void send_on_credit(gcoll_flow *flow, gcoll_message *message) {
+    take_credit(flow, message);
     flow->lane->enqueue(flow, message);
 }
 
@@ -220,6 +224,15 @@ void gcoll_flow_send(gcoll_flow *flow, gcoll_message *message, bool is_granted) 
         send_on_credit(flow, message);
     else
         wait_for_permission(flow, message, is_granted);
+}
+
+bool gcoll_flow_send_now(gcoll_flow *flow, gcoll_message *message) {
+    if (flow->waiting.oldest || flow->promised > 0 || !has_credit(flow, message))
+        return false;
+    message->moved = 0;
+    message->flags = 0;
+    take_credit(flow, message);
+    return true;
 }
 
 /* Sends a message that was granted before it was posted. */
@@ -598,6 +611,23 @@ static bool may_begin(gcoll_flow *flow, const gcoll_flow_frame *arrival, gcoll_s
         mismatch_of_ways(flow);
         return false;
     }
+    return true;
+}
+
+bool gcoll_flow_recv_now(gcoll_flow *flow, const gcoll_flow_frame *arrival, gcoll_message *message) {
+    const bool was_crowded = is_crowded(flow);
+    if (arrival->stream != message->stream || arrival->index != message->index ||
+        arrival->total != message->bytes || !arrival->on_credit || arrival->is_ahead ||
+        arrival->total > flow->eager_bytes || cost(arrival->total) > flow->pool_bytes - flow->used ||
+        gcoll_match_find(&flow->incoming, message->stream, message->index))
+        return false;
+    flow->used += cost(arrival->total);
+    if (is_crowded(flow) && !was_crowded)
+        grant_those_who_want(flow);
+    flow->owed += cost(arrival->total);
+    if (gcoll_flow_owes(flow))
+        flow->lane->owe(flow);
+    message->opened = arrival->open != NULL;
     return true;
 }
 

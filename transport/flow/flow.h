@@ -174,6 +174,9 @@ void gcoll_flow_depart(gcoll_flow *flow);
 /* The connection stands: sorts out the messages that waited for it. */
 void gcoll_flow_connect(gcoll_flow *flow, uint64_t peer_eager, uint64_t peer_pool);
 void gcoll_flow_post_send(gcoll_flow *flow, gcoll_message *message);
+/* Whether the message, which is not posted, may be sent on credit before all that are. It counts as sent
+ * then: the lane must send it at once. */
+bool gcoll_flow_send_now(gcoll_flow *flow, gcoll_message *message);
 /* An offered message is on its way: another one may be offered in its place. */
 void gcoll_flow_offer_ended(gcoll_flow *flow);
 /* The first byte of an enqueued message has left. */
@@ -205,6 +208,9 @@ gcoll_message *gcoll_flow_stop_waiting(gcoll_flow *flow, gcoll_slot *slot);
 
 /* is_last: the peer left, and only what has come can be received. False: nothing will come for it. */
 bool gcoll_flow_post_recv(gcoll_flow *flow, gcoll_message *message, bool is_last);
+/* Whether a message that has come whole, in one frame, is for this receive, which is not posted, and needs
+ * nothing but to be handed to it. It counts as received then. */
+bool gcoll_flow_recv_now(gcoll_flow *flow, const gcoll_flow_frame *data, gcoll_message *message);
 /* Whether the message is here, or offered, and no receive is posted for it; *bytes is then its size. */
 bool gcoll_flow_peek(const gcoll_flow *flow, uint64_t stream, uint32_t index, uint64_t *bytes);
 /* The slot of a posted receive; NULL if it is done or was dropped. */

@@ -35,6 +35,33 @@ void gcoll_net_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message 
         gcoll_session_make_hot(session);
 }
 
+bool gcoll_net_moves_now(const gcoll_endpoint *endpoint) {
+    const gcoll_net *net = (const gcoll_net *)(const void *)endpoint;
+    for (uint32_t i = 0; i < net->lane_count; i++)
+        if (net->lanes[i].lane->send_now)
+            return true;
+    return false;
+}
+
+/* The lane that may move a message of that peer within a call; NULL: none. */
+static inline const gcoll_lane *lane_now(const gcoll_session *session) {
+    return session && session->lane.stands ? session->lane.taken->lane : NULL;
+}
+
+bool gcoll_net_send_now(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message) {
+    gcoll_session *session = gcoll_net_of(endpoint)->sessions[peer];
+    const gcoll_lane *lane = lane_now(session);
+    return lane && lane->send_now && lane->send_now(session, message);
+}
+
+bool gcoll_net_recv_now(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message, uint32_t looks) {
+    gcoll_net *net = gcoll_net_of(endpoint);
+    gcoll_session *session = net->sessions[peer];
+    const gcoll_lane *lane = lane_now(session);
+    return lane && lane->recv_now &&
+           lane->recv_now(session, message, gcoll_patience_has_core(&net->patience) ? looks : 1);
+}
+
 bool gcoll_net_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
                     uint64_t *bytes) {
     gcoll_net *net = gcoll_net_of(endpoint);

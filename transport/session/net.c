@@ -304,7 +304,8 @@ static gcoll_status shm_open_alone(const gcoll_endpoint_options *options, const 
 
 #define NET_OPERATIONS                                                                                       \
     .yields = true, .address = net_address, .connect = gcoll_net_connect, .post_send = gcoll_net_post_send,  \
-    .post_recv = gcoll_net_post_recv, .flush = gcoll_net_flush, .progress = gcoll_net_progress,              \
+    .post_recv = gcoll_net_post_recv, .moves_now = gcoll_net_moves_now, .send_now = gcoll_net_send_now,      \
+    .recv_now = gcoll_net_recv_now, .flush = gcoll_net_flush, .progress = gcoll_net_progress,                \
     .peek = gcoll_net_peek, .wake = gcoll_net_wake, .probe = gcoll_net_probe,                                \
     .set_position = gcoll_net_set_position, .set_concern = gcoll_net_set_concern, .set_spin = net_set_spin,  \
     .abort = gcoll_net_abort, .close = gcoll_net_close, .moves = gcoll_net_moves, .look = gcoll_net_look,    \

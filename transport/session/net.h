@@ -210,6 +210,9 @@ void gcoll_net_access(gcoll_endpoint *endpoint, uint32_t peer, gcoll_remote_acce
 /* messages.c */
 void gcoll_net_post_send(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
 void gcoll_net_post_recv(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+bool gcoll_net_moves_now(const gcoll_endpoint *endpoint);
+bool gcoll_net_send_now(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
+bool gcoll_net_recv_now(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message, uint32_t looks);
 bool gcoll_net_peek(gcoll_endpoint *endpoint, uint32_t peer, uint64_t stream, uint32_t index,
                     uint64_t *bytes);
 bool gcoll_net_take_back(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);

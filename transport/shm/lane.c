@@ -223,5 +223,7 @@ const gcoll_lane gcoll_lane_shm = {
     .drop = gcoll_shm_drop,
     .end = gcoll_shm_end,
     .look = look,
+    .send_now = gcoll_shm_send_now,
+    .recv_now = gcoll_shm_recv_now,
     .catch_up = catch_up,
 };

@@ -17,8 +17,6 @@
  * ring that is empty, which is more than it ever waits for; and telling, which is a fence and a look whether
  * the writer sleeps, is no part of each message. */
 #define TOLD_PARTS 8
-/* Longer messages are written by the flush, with those posted to other peers. */
-#define AT_ONCE_MOST (UINT32_C(16) << 10)
 
 static gcoll_shm_pair *pair_of(const gcoll_flow *flow) {
     return gcoll_session_lane_state((const gcoll_session *)(const void *)flow);
@@ -62,12 +60,13 @@ static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
 static bool put_part(gcoll_shm_pair *pair, gcoll_message *message);
 
 /* A message of one frame with nothing before it is written at once: what this rank does next, as posting its
- * receives and copying its own block, then takes no time of the peer's. The flush wakes a sleeper. */
+ * receives and copying its own block, then takes no time of the peer's. The flush wakes a sleeper, and writes
+ * longer messages, with those posted to other peers. */
 static void enqueue(gcoll_flow *flow, gcoll_message *message) {
     gcoll_shm_pair *pair = pair_of(flow);
     const bool is_first = !pair->messages.first && gcoll_bytes_left(&pair->control) == 0;
     gcoll_message_push(&pair->messages, message);
-    if (is_first && message->bytes <= AT_ONCE_MOST && gcoll_shm_moves(pair))
+    if (is_first && message->bytes <= GCOLL_NOW_BYTES && gcoll_shm_moves(pair))
         put_part(pair, message);
     gcoll_shm_want_output(pair);
 }
@@ -135,14 +134,9 @@ static bool put_credit(gcoll_shm_pair *pair) {
     return true;
 }
 
-bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload) {
-    const uint32_t wanted = gcoll_ring_frame_bytes(head->word, head->bytes);
-    uint32_t room;
-    if (!find_room(pair, wanted, &room))
-        return false;
-    if (room < wanted) /* the rest of the ring is too short for it */
-        return gcoll_ring_ends_at(&pair->out, room) && put_credit(pair) &&
-               gcoll_shm_put(pair, head, open, payload);
+/* Writes a frame for which there is room. */
+static inline void put_whole(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open,
+                             const void *payload) {
     uint8_t *at = gcoll_ring_place(&pair->out) + sizeof *head;
     put_head(pair, head);
     if (open) {
@@ -152,6 +146,17 @@ bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *o
     if (head->bytes > 0)
         memcpy(at, payload, head->bytes);
     publish(pair, head->word, head->bytes);
+}
+
+bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload) {
+    const uint32_t wanted = gcoll_ring_frame_bytes(head->word, head->bytes);
+    uint32_t room;
+    if (!find_room(pair, wanted, &room))
+        return false;
+    if (room < wanted) /* the rest of the ring is too short for it */
+        return gcoll_ring_ends_at(&pair->out, room) && put_credit(pair) &&
+               gcoll_shm_put(pair, head, open, payload);
+    put_whole(pair, head, open, payload);
     return true;
 }
 
@@ -253,6 +258,18 @@ static void take_fragment(gcoll_shm_pair *pair, const gcoll_flow_frame *frame,
     gcoll_net_moved(pair->shm->net);
 }
 
+static inline gcoll_flow_frame flow_frame(const gcoll_ring_frame *found) {
+    const gcoll_ring_head *head = &found->head;
+    const uint32_t kind = head->word & GCOLL_RING_KIND;
+    return (gcoll_flow_frame){.kind = kind == GCOLL_SHM_REFERS ? GCOLL_FLOW_DATA : (gcoll_flow_kind)kind,
+                              .index = head->index,
+                              .stream = head->stream,
+                              .total = head->total,
+                              .open = head->word & GCOLL_RING_OPEN ? found->open : NULL,
+                              .on_credit = (head->word & GCOLL_RING_CREDITED) != 0,
+                              .is_ahead = (head->word & GCOLL_RING_AHEAD) != 0};
+}
+
 static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
     const gcoll_ring_head *head = &found->head;
     const char *wrong = check(head);
@@ -261,14 +278,7 @@ static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
         return;
     }
     const uint32_t kind = head->word & GCOLL_RING_KIND;
-    const gcoll_flow_frame frame = {.kind =
-                                        kind == GCOLL_SHM_REFERS ? GCOLL_FLOW_DATA : (gcoll_flow_kind)kind,
-                                    .index = head->index,
-                                    .stream = head->stream,
-                                    .total = head->total,
-                                    .open = head->word & GCOLL_RING_OPEN ? found->open : NULL,
-                                    .on_credit = (head->word & GCOLL_RING_CREDITED) != 0,
-                                    .is_ahead = (head->word & GCOLL_RING_AHEAD) != 0};
+    const gcoll_flow_frame frame = flow_frame(found);
     if (head->credit > 0)
         gcoll_flow_on_credit(pair->flow, head->credit);
     if (frame.open)
@@ -305,6 +315,68 @@ bool gcoll_shm_read(gcoll_shm_pair *pair, bool is_all) {
             pair->has_freed |= gcoll_ring_tell(in);
     }
     return in->read != begun;
+}
+
+/* ---- Within a call ---------------------------------------------------------------------------------- */
+
+bool gcoll_shm_send_now(gcoll_session *session, gcoll_message *message) {
+    gcoll_shm_pair *pair = gcoll_session_lane_state(session);
+    const uint64_t map_bytes = pair->shm->map_bytes;
+    if (message->bytes > GCOLL_NOW_BYTES || (map_bytes > 0 && message->bytes >= map_bytes) ||
+        pair->messages.first || gcoll_bytes_left(&pair->control) > 0 || !gcoll_shm_moves(pair))
+        return false;
+    gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_FLOW_DATA | GCOLL_RING_CREDITED |
+                                    (message->open ? GCOLL_RING_OPEN : 0U),
+                            .bytes = (uint32_t)message->bytes,
+                            .stream = message->stream,
+                            .total = message->bytes,
+                            .index = message->index};
+    const uint32_t wanted = gcoll_ring_frame_bytes(head.word, head.bytes);
+    uint32_t room;
+    if (!find_room(pair, wanted, &room) || room < wanted || !gcoll_flow_send_now(pair->flow, message))
+        return false;
+    put_whole(pair, &head, message->open, message->data);
+    gcoll_net_moved(pair->shm->net);
+    gcoll_shm_ring_bell(pair);
+    return true;
+}
+
+/* Hands a message to its receive. False: it is not in the next frame, or not so that it could be. */
+static bool take_now(gcoll_shm_pair *pair, const gcoll_ring_frame *found, gcoll_message *message) {
+    const gcoll_ring_head *head = &found->head;
+    const gcoll_flow_frame frame = flow_frame(found);
+    if ((head->word & GCOLL_RING_KIND) != GCOLL_FLOW_DATA || head->bytes != head->total || check(head) ||
+        !gcoll_flow_recv_now(pair->flow, &frame, message))
+        return false;
+    if (head->credit > 0)
+        gcoll_flow_on_credit(pair->flow, head->credit);
+    if (frame.open)
+        gcoll_session_opened(pair->session, frame.stream, frame.open);
+    if (message->consume && head->bytes > 0)
+        message->consume(message->consume_arg, 0, found->payload, head->bytes);
+    else if (head->bytes > 0)
+        memcpy(message->data, found->payload, head->bytes);
+    gcoll_net_moved(pair->shm->net);
+    return true;
+}
+
+bool gcoll_shm_recv_now(gcoll_session *session, gcoll_message *message, uint32_t looks) {
+    gcoll_shm_pair *pair = gcoll_session_lane_state(session);
+    gcoll_ring_frame frame;
+    if (!gcoll_shm_moves(pair) || message->any_size)
+        return false;
+    while (!gcoll_ring_has_frame(&pair->in))
+        if (--looks == 0)
+            return false;
+    if (gcoll_ring_next(&pair->in, &frame) != GCOLL_RING_FRAME || !take_now(pair, &frame, message))
+        return false;
+    gcoll_ring_pass(&pair->in, &frame);
+    if (pair->in.read - pair->in.told >= pair->in.size / TOLD_PARTS)
+        pair->has_freed |= gcoll_ring_tell(&pair->in);
+    if (pair->in_outputs && gcoll_shm_moves(pair)) /* credit is owed, or a grant */
+        gcoll_shm_write(pair);
+    gcoll_shm_ring_bell(pair);
+    return true;
 }
 
 /* ---- Waking ----------------------------------------------------------------------------------------- */

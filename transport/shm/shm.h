@@ -183,6 +183,9 @@ bool gcoll_shm_read(gcoll_shm_pair *pair, bool is_all);
 /* Writes a frame of at most two lines as a whole. open: NULL, or a fingerprint. False: there is no room now.
  */
 bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload);
+/* As in gcoll_lane. */
+bool gcoll_shm_send_now(gcoll_session *session, gcoll_message *message);
+bool gcoll_shm_recv_now(gcoll_session *session, gcoll_message *message, uint32_t looks);
 /* Wakes the peer if it sleeps and something has come for it. */
 void gcoll_shm_ring_bell(gcoll_shm_pair *pair);
 /* Forgets all messages. */
