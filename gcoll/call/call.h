@@ -76,6 +76,17 @@ typedef struct gcoll_blocks {
     const uint32_t *in_memory, *out_memory;
 } gcoll_blocks;
 
+/* Names the algorithm. The rest of the text stays zero, as calls are compared by their bytes. */
+void gcoll_call_name(gcoll_call *call, const char *algorithm);
+/* What decides the choice of auto and is the same on every rank. */
+gcoll_call gcoll_call_alike(const gcoll_call *call);
+/* Whether that is the same for two calls. */
+static inline bool gcoll_call_is_alike(const gcoll_call *a, const gcoll_call *b) {
+    return a->collective == b->collective && a->type == b->type && a->element_bytes == b->element_bytes &&
+           a->op == b->op && a->root == b->root && a->needs == b->needs && a->commutative == b->commutative &&
+           a->count == b->count && a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash;
+}
+
 /* The problem for the planner, without the algorithm's options. */
 gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
                                  const gcoll_blocks *blocks);
@@ -85,6 +96,11 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
  */
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                gcoll_choice *choice, uint64_t *mark, double *seconds);
+/* Lists the algorithms that can serve the call, as texts, and their seconds by the cost model: the choice of
+ * auto first, then the others, the fastest first. The same on every rank for calls that are alike. */
+gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
+                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, uint32_t room,
+                                   uint32_t *count);
 
 /* ---- Fingerprints (fingerprint.c) ----------------------------------------------------------- */
 
@@ -228,6 +244,7 @@ typedef struct gcoll_arguments {
     gcoll_done_fn done; /* options.done, or NULL */
     void *done_arg;
     bool keep_input; /* options.keep_input */
+    uint32_t trial;  /* of context->learner; 0: none */
 } gcoll_arguments;
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the

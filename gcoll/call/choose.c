@@ -5,6 +5,8 @@
  * the call is in place, how many buffers there are, where they lie, or block sizes
  * that each rank has for itself (gcoll_call_has_own_blocks).
  */
+#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,6 +19,26 @@
 
 /* The block size assumed for calls whose ranks know different block sizes. */
 #define GUESSED_BLOCK_BYTES UINT64_C(65536)
+
+void gcoll_call_name(gcoll_call *call, const char *algorithm) {
+    memset(call->algorithm, 0, sizeof call->algorithm);
+    snprintf(call->algorithm, sizeof call->algorithm, "%s", algorithm);
+}
+
+gcoll_call gcoll_call_alike(const gcoll_call *call) {
+    gcoll_call alike = {0};
+    alike.collective = call->collective;
+    alike.type = call->type;
+    alike.element_bytes = call->element_bytes;
+    alike.op = call->op;
+    alike.root = call->root;
+    alike.needs = call->needs;
+    alike.commutative = call->commutative;
+    alike.count = call->count;
+    alike.memory_limit = call->memory_limit;
+    alike.blocks_hash = call->blocks_hash;
+    return alike;
+}
 
 gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call *call,
                                  const gcoll_blocks *blocks) {
@@ -315,6 +337,55 @@ static void sort(gcoll_candidate *candidates, size_t count) {
         }
 }
 
+/* Lists all candidates and finds the choice of auto, by the rule of a tuning file or by cost. */
+static gcoll_status judge_all(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                              struct explanation *e, gcoll_choice *choice, const gcoll_tuning_rule **rule) {
+    const size_t type_bytes = call->element_bytes;
+    struct rates rates;
+    set_rates(context, call, type_bytes, &rates);
+    gcoll_problem common = *problem;
+    *rule = NULL;
+    gcoll_status status =
+        choose_by_cost(context, &rates, type_bytes, problem, &common, choice, note_candidate, e);
+    if (status == GCOLL_OK)
+        status = apply_rule(context, &rates, type_bytes, problem, &common, choice, rule);
+    if (e->short_of_memory)
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e->count);
+    return status;
+}
+
+gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
+                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, uint32_t room,
+                                   uint32_t *count) {
+    gcoll_problem problem = gcoll_call_problem(context, call, blocks);
+    problem.rank = 0;
+    problem.buffers = 1;
+    problem.in_memory = problem.out_memory = NULL;
+    struct explanation e = {0};
+    gcoll_choice choice = {0};
+    const gcoll_tuning_rule *rule;
+    const gcoll_status status = judge_all(context, call, &problem, &e, &choice, &rule);
+    *count = 0;
+    if (status == GCOLL_OK) {
+        sort(e.candidates, e.count);
+        gcoll_choice_format(&choice, texts[0], GCOLL_ALGORITHM_TEXT_MAX);
+        seconds[0] = e.candidates[0].seconds; /* unless: */
+        *count = 1;
+    }
+    for (size_t i = 0; i < e.count && status == GCOLL_OK; i++) {
+        const gcoll_candidate *candidate = &e.candidates[i];
+        if (candidate->status != GCOLL_OK || !(candidate->seconds < HUGE_VAL) || *count == room)
+            break;
+        gcoll_choice_format(&candidate->choice, texts[*count], GCOLL_ALGORITHM_TEXT_MAX);
+        if (strcmp(texts[*count], texts[0]) == 0)
+            seconds[0] = candidate->seconds;
+        else
+            seconds[(*count)++] = candidate->seconds;
+    }
+    free(e.candidates);
+    return status;
+}
+
 /* Says where the result has the same bits, whichever algorithm is taken. */
 static void describe_sameness(struct explanation *e, const gcoll_call *call) {
     static const char *const words[] = {
@@ -335,10 +406,22 @@ static void describe_sameness(struct explanation *e, const gcoll_call *call) {
     gcoll_text_add(&e->said, "result: %s\n", text);
 }
 
-static void describe(struct explanation *e, const gcoll_call *call, const gcoll_context *context,
+/* The algorithm that the next call takes. */
+static void name_choice(gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
+                        char *name, size_t bytes) {
+    gcoll_taught taught = {0};
+    if (context->learner)
+        context->learner->enter(context, call, &(gcoll_blocks){0}, 0, GCOLL_FORM_ONCE, &taught);
+    if (taught.algorithm)
+        snprintf(name, bytes, "%s", taught.algorithm);
+    else
+        gcoll_choice_format(choice, name, bytes);
+}
+
+static void describe(struct explanation *e, const gcoll_call *call, gcoll_context *context,
                      const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
     char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES];
-    gcoll_choice_format(choice, name, sizeof name);
+    name_choice(context, call, choice, name, sizeof name);
     gcoll_text_add(&e->said, "%s of %llu %s by %u ranks: %s\n",
                    gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
                    gcoll_type_name((gcoll_type)call->type), context->size,
@@ -362,6 +445,8 @@ static void describe(struct explanation *e, const gcoll_call *call, const gcoll_
     gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
     describe_sameness(e, call);
     gcoll_text_add(&e->said, "%s", basis);
+    if (context->learner)
+        context->learner->explain(context, call, &e->said);
 }
 
 gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,
@@ -379,22 +464,14 @@ gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective coll
         gcoll_leave(context);
         return status;
     }
-    const size_t type_bytes = call.element_bytes;
-    struct rates rates;
-    set_rates(context, &call, type_bytes, &rates);
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
     problem.rank = 0;
     gcoll_choice choice = {0};
     struct explanation e = {.said = {text, bytes, 0}};
+    const gcoll_tuning_rule *rule;
     text[0] = '\0';
-    gcoll_problem common = problem;
-    status = choose_by_cost(context, &rates, type_bytes, &problem, &common, &choice, note_candidate, &e);
-    const gcoll_tuning_rule *rule = NULL;
-    if (status == GCOLL_OK)
-        status = apply_rule(context, &rates, type_bytes, &problem, &common, &choice, &rule);
-    if (e.short_of_memory)
-        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e.count);
-    else
+    status = judge_all(context, &call, &problem, &e, &choice, &rule);
+    if (!e.short_of_memory)
         describe(&e, &call, context, &choice, rule, status);
     free(e.candidates);
     gcoll_leave(context);

@@ -28,6 +28,8 @@ typedef struct gcoll_jury gcoll_jury;
 typedef struct gcoll_arrival gcoll_arrival;
 typedef struct gcoll_council gcoll_council;
 typedef struct gcoll_record gcoll_record;
+typedef struct gcoll_learner gcoll_learner;
+typedef struct gcoll_learn gcoll_learn;
 
 /* The options of a context, with defaults filled in. */
 typedef struct gcoll_settings {
@@ -85,11 +87,13 @@ struct gcoll_context {
     gcoll_calls *calls;
     gcoll_runs *runs;
     gcoll_oneside *oneside;
-    const gcoll_hooks *hooks; /* called around blocking calls; NULL if nothing watches them */
-    const gcoll_jury *jury;   /* agrees on results of calls (hooks.h); NULL: without options.recovery */
-    gcoll_arrival *arrival;   /* the monitor, or NULL */
-    gcoll_council *council;   /* NULL: without options.recovery */
-    gcoll_record *record;     /* the flight recorder; NULL: it is off */
+    const gcoll_hooks *hooks;     /* called around blocking calls; NULL if nothing watches them */
+    const gcoll_jury *jury;       /* agrees on results of calls (hooks.h); NULL: without options.recovery */
+    gcoll_arrival *arrival;       /* the monitor, or NULL */
+    gcoll_council *council;       /* NULL: without options.recovery */
+    gcoll_record *record;         /* the flight recorder; NULL: it is off */
+    const gcoll_learner *learner; /* replaces choices of auto (hooks.h), */
+    gcoll_learn *learn;           /* and what it knows; both NULL: nobody does */
 };
 
 /* ---- Claims by calling threads (guard.c) --------------------------------------------------- */
@@ -219,9 +223,10 @@ static inline gcoll_status gcoll_context_settle(gcoll_context *context) {
 /* ---- Streams of the transport: operations by sequence number, pairs by tag ----------------- */
 
 #define GCOLL_STREAM_TAG     (UINT64_C(1) << 63)
-#define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62) /* plus the number of the access */
-#define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61) /* messages of the monitor */
-#define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60) /* messages of barrier reports */
+#define GCOLL_STREAM_ACCESS  (UINT64_C(1) << 62)                     /* plus the number of the access */
+#define GCOLL_STREAM_ARRIVAL (UINT64_C(1) << 61)                     /* messages of the monitor */
+#define GCOLL_STREAM_ROLL    (UINT64_C(1) << 60)                     /* messages of barrier reports */
+#define GCOLL_STREAM_LEARN   (GCOLL_STREAM_ROLL | UINT64_C(1) << 59) /* messages of learning */
 /* With GCOLL_STREAM_TAG: tags of gcoll_context_create_group, which never match those of pairs. */
 #define GCOLL_STREAM_MEMBERS (UINT64_C(1) << 59)
 

@@ -1,6 +1,6 @@
-/* gcoll/context/hooks.h - hooks that modules above set to take part in blocking calls: context->hooks by one
- * that watches all of them, and context->jury by the council, for calls with options.uniform. NULL if no
- * module does. */
+/* gcoll/context/hooks.h - hooks that modules above set to take part in calls: context->hooks by one that
+ * watches all blocking ones, context->jury by the council, for calls with options.uniform, and
+ * context->learner by one that measures and replaces choices of auto. NULL if no module does. */
 #ifndef GCOLL_CONTEXT_HOOKS_H
 #define GCOLL_CONTEXT_HOOKS_H
 
@@ -8,6 +8,7 @@
 #include "gcoll/context/context.h"
 
 struct gcoll_call;
+struct gcoll_blocks;
 struct gcoll_run;
 struct gcoll_site;
 
@@ -28,6 +29,25 @@ struct gcoll_hooks {
      * identifies the plan in fingerprints. */
     void (*choose)(const gcoll_context *context, gcoll_problem *problem, gcoll_problem *common,
                    gcoll_choice *choice, uint64_t *mark);
+};
+
+/* How a call asks: it blocks; it is started; or it asks once for all its runs. */
+typedef enum gcoll_form { GCOLL_FORM_BLOCKING, GCOLL_FORM_STARTED, GCOLL_FORM_ONCE } gcoll_form;
+
+typedef struct gcoll_taught {
+    const char *algorithm; /* that the call takes, valid as long as the context; NULL: what auto chooses */
+    uint32_t trial;        /* not 0: `took` is to be called with it */
+} gcoll_taught;
+
+struct gcoll_learner {
+    /* Called before each collective call. May wait for what other ranks do in earlier calls. */
+    gcoll_status (*enter)(gcoll_context *context, const struct gcoll_call *call,
+                          const struct gcoll_blocks *blocks, int64_t timeout_ms, gcoll_form form,
+                          gcoll_taught *taught);
+    /* The call has ended with success, ns after it began. May be called from within the transport's work. */
+    void (*took)(gcoll_context *context, uint32_t trial, int64_t ns);
+    /* Adds a line on what is known of such calls; nothing if nothing is. */
+    void (*explain)(const gcoll_context *context, const struct gcoll_call *call, gcoll_text *said);
 };
 
 /* Of ranks that agree on the results of calls. */

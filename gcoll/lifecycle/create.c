@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "gcoll/accelerate/accelerate.h"
+#include "gcoll/learn/learn.h"
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/monitor/monitor.h"
 #include "gcoll/oneside/oneside.h"
@@ -42,7 +43,8 @@ static gcoll_context *make_whole(void) {
 static gcoll_status list_work(gcoll_context *context) {
     const gcoll_activity *all[GCOLL_ACTIVITIES] = {NULL};
     const gcoll_activity *const kinds[] = {gcoll_monitor_linked.activity, &gcoll_oneside_activity,
-                                           &gcoll_run_activity, &gcoll_request_activity};
+                                           &gcoll_run_activity, &gcoll_request_activity,
+                                           &gcoll_learn_activity};
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
         if (kinds[i])
             all[kinds[i]->order] = kinds[i];
@@ -115,6 +117,8 @@ gcoll_status gcoll_context_finish(gcoll_context *context, bool with_thread) {
         status = gcoll_recovery_meet(context);
     if (status == GCOLL_OK && context->settings.monitor)
         status = gcoll_monitor_linked.create(context);
+    if (status == GCOLL_OK)
+        status = gcoll_learn_create(context);
     if (status == GCOLL_OK) {
         gcoll_record_begin_counts(context);
         gcoll_record_watch(context);

@@ -3,6 +3,7 @@
 
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/council/council.h"
+#include "gcoll/learn/learn.h"
 #include "gcoll/lifecycle/lifecycle.h"
 #include "gcoll/monitor/monitor.h"
 #include "gcoll/oneside/oneside.h"
@@ -78,6 +79,7 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     context->endpoint = NULL;
     gcoll_council_close(context, left_ms(limit_ms, least_ms));
     gcoll_runs_orphan(context);
+    gcoll_learn_destroy(context);
     gcoll_monitor_linked.destroy(context);
     gcoll_oneside_free(context);
     if (!has_left)

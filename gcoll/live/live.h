@@ -43,7 +43,7 @@ typedef struct gcoll_activity {
     void (*tend)(gcoll_context *context);
 } gcoll_activity;
 
-#define GCOLL_ACTIVITIES 4
+#define GCOLL_ACTIVITIES 5
 
 /* ---- What a context keeps of this ----------------------------------------------------------- */
 

@@ -77,27 +77,6 @@ static bool is_meeting(const gcoll_call *call) {
            (collective == GCOLL_ALLGATHER && call->count > 0 && call->blocks_hash == 0);
 }
 
-static gcoll_call key_of(const gcoll_call *call) {
-    gcoll_call key = {0};
-    key.collective = call->collective;
-    key.type = call->type;
-    key.element_bytes = call->element_bytes;
-    key.op = call->op;
-    key.root = call->root;
-    key.needs = call->needs;
-    key.commutative = call->commutative;
-    key.count = call->count;
-    key.memory_limit = call->memory_limit;
-    key.blocks_hash = call->blocks_hash;
-    return key;
-}
-
-static bool is_same_key(const gcoll_call *a, const gcoll_call *b) {
-    return a->collective == b->collective && a->type == b->type && a->element_bytes == b->element_bytes &&
-           a->op == b->op && a->root == b->root && a->needs == b->needs && a->commutative == b->commutative &&
-           a->count == b->count && a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash;
-}
-
 static uint64_t hash_key(const gcoll_call *key, uint32_t number) {
     const uint64_t fields[] = {key->collective,  key->type,  key->op,           key->root,        key->needs,
                                key->commutative, key->count, key->memory_limit, key->blocks_hash, number};
@@ -118,7 +97,7 @@ static gcoll_status make_site(gcoll_arrival *arrival, const gcoll_call *call) {
         free(site->views);
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "the monitor: no memory for a site of %u ranks", size);
     }
-    site->key = key_of(call);
+    site->key = gcoll_call_alike(call);
     site->hash = hash_key(&site->key, arrival->number);
     site->number = arrival->number;
     site->next = size > 1 ? GCOLL_ARRIVAL_FIRST : GCOLL_ARRIVAL_NEVER;
@@ -135,7 +114,7 @@ static gcoll_status find_site(gcoll_arrival *arrival, const gcoll_call *call, gc
         const uint32_t at =
             (arrival->guess + i) % arrival->site_count; /* usually the latest site, or the one after it */
         gcoll_site *tried = &arrival->sites[at];
-        if (tried->number != arrival->number || !is_same_key(&tried->key, call))
+        if (tried->number != arrival->number || !gcoll_call_is_alike(&tried->key, call))
             continue;
         arrival->guess = at;
         *site = tried;

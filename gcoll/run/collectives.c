@@ -35,6 +35,8 @@ static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments,
     if (context->hooks)
         status = context->hooks->enter(context, &arguments->call, visit);
     if (status == GCOLL_OK)
+        status = gcoll_run_learn(context, arguments, GCOLL_FORM_BLOCKING);
+    if (status == GCOLL_OK)
         status = gcoll_run_obtain(context, arguments, false, out);
     if (status != GCOLL_OK)
         return status;
@@ -133,6 +135,8 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
         status = check_form(context, &arguments, false);
     if (status == GCOLL_OK && !out)
         status = check_detached(context, &arguments);
+    if (status == GCOLL_OK)
+        status = gcoll_run_learn(context, &arguments, GCOLL_FORM_STARTED);
     if (status == GCOLL_OK)
         status = gcoll_run_obtain(context, &arguments, false, &run);
     if (status != GCOLL_OK)

@@ -13,6 +13,7 @@
 #endif
 
 #include "gcoll/base/block.h"
+#include "gcoll/context/hooks.h"
 #include "gcoll/run/engine.h"
 
 static bool is_receive(const gcoll_step *step) {
@@ -454,6 +455,12 @@ static bool settle_doubt(const gcoll_run *run) {
     return true;
 }
 
+static void note_end(const gcoll_run *run) {
+    gcoll_record_end(run->context, run->sequence, run->begun, &run->entry->record);
+    if (run->trial)
+        run->context->learner->took(run->context, run->trial, gcoll_now_ns() - run->trial_ns);
+}
+
 void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
     const gcoll_plan *plan = run->plan;
     const gcoll_step *step = &plan->steps[index];
@@ -467,7 +474,7 @@ void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {
         if (run->is_doubtful && !settle_doubt(run))
             run->unfinished = 1; /* it must not count as finished */
         else
-            gcoll_record_end(run->context, run->sequence, run->begun, &run->entry->record);
+            note_end(run);
     }
     const uint32_t *successor = plan->successors + step->first_successor;
     for (uint32_t i = 0; i < step->successors; i++)

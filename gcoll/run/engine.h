@@ -6,6 +6,7 @@
 #ifndef GCOLL_RUN_ENGINE_H
 #define GCOLL_RUN_ENGINE_H
 
+#include "gcoll/context/hooks.h"
 #include "gcoll/run/run.h"
 
 typedef struct gcoll_attachment gcoll_attachment;
@@ -69,6 +70,8 @@ struct gcoll_run {
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
+    uint32_t trial;     /* of context->learner, which is told how long the run takes; 0: it is not */
+    int64_t trial_ns;   /* when it began */
     uint64_t begun;     /* for the recorder */
     uint64_t *recorded; /* by step: its id in the recorder; NULL: steps are not recorded */
     uint64_t *heard;    /* by slot: the latest operation whose fingerprint is known to have arrived */
@@ -144,6 +147,8 @@ gcoll_status gcoll_lists_check(const gcoll_lists *lists);
 
 /* ---- The life of a run (runs.c) -------------------------------------------------------------- */
 
+/* Lets what was learned replace the choice of auto, in arguments->call. */
+gcoll_status gcoll_run_learn(gcoll_context *context, gcoll_arguments *arguments, gcoll_form form);
 /* Gets a run of the plan, bound to the buffers: the plan's idle run or a new one. With is_own, always a
  * new one, and its buffers stay attached. */
 gcoll_status gcoll_run_obtain(gcoll_context *context, const gcoll_arguments *arguments, bool is_own,

@@ -4,9 +4,121 @@
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
 
+/* ---- Runs by other algorithms ----------------------------------------------------------------- */
+
+#define VARIANTS 8
+/* A larger run is destroyed when another one takes its place: most of it is scratch. */
+#define KEPT_BYTES (UINT64_C(4) << 20)
+
+/* The runs of an operation that may be run by several algorithms, as context->learner says. */
+struct gcoll_variants {
+    gcoll_call call; /* as auto sees it */
+    const void *in;
+    void *out;
+    gcoll_buffers buffers; /* point to in and out */
+    gcoll_user_op user;
+    const char *algorithms[VARIANTS]; /* NULL: auto's own */
+    gcoll_run *runs[VARIANTS];        /* NULL: none now */
+    uint32_t current;
+};
+
+/* Whether the call can be planned anew from what is kept of it. */
+static bool may_vary(const gcoll_context *context, const gcoll_arguments *arguments) {
+    const gcoll_call *call = &arguments->call;
+    return context->learner && call->algorithm[0] == '\0' && call->buffers == 1 && call->in_list == 0 &&
+           call->out_list == 0 && call->places == 0 && call->blocks_hash == 0 && !arguments->done &&
+           !arguments->keep_input && !arguments->buffers.streams;
+}
+
+static gcoll_status make_variants(const gcoll_arguments *arguments, gcoll_variants **out) {
+    gcoll_variants *variants = calloc(1, sizeof *variants);
+    if (!variants)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an operation");
+    variants->call = arguments->call;
+    variants->in = arguments->buffers.in ? arguments->buffers.in[0] : NULL;
+    variants->out = arguments->buffers.out ? arguments->buffers.out[0] : NULL;
+    variants->buffers = arguments->buffers;
+    variants->buffers.in = &variants->in;
+    variants->buffers.out = &variants->out;
+    if (arguments->user_op)
+        variants->user = *arguments->user_op;
+    *out = variants;
+    return GCOLL_OK;
+}
+
+static gcoll_status obtain_variant(gcoll_context *context, const gcoll_variants *variants,
+                                   const char *algorithm, gcoll_run **out) {
+    gcoll_arguments arguments = {.call = variants->call, .buffers = variants->buffers};
+    if (variants->call.op == GCOLL_USER)
+        arguments.user_op = &variants->user;
+    if (algorithm)
+        gcoll_call_name(&arguments.call, algorithm);
+    return gcoll_run_obtain(context, &arguments, true, out);
+}
+
+/* Where a run by that algorithm is, or may be put. */
+static uint32_t place_of(gcoll_variants *variants, const char *algorithm) {
+    uint32_t place = (variants->current + 1) % VARIANTS;
+    for (uint32_t i = 0; i < VARIANTS; i++) {
+        if (variants->runs[i] && variants->algorithms[i] == algorithm)
+            return i;
+        if (!variants->runs[i])
+            place = i;
+    }
+    gcoll_run_destroy(variants->runs[place]);
+    variants->runs[place] = NULL;
+    return place;
+}
+
+/* Makes the run by that algorithm the operation's. */
+static gcoll_status take_variant(gcoll_operation *operation, const char *algorithm) {
+    gcoll_variants *variants = operation->variants;
+    const uint32_t before = variants->current;
+    const uint32_t place = place_of(variants, algorithm);
+    if (!variants->runs[place]) {
+        const gcoll_status status =
+            obtain_variant(operation->request.context, variants, algorithm, &variants->runs[place]);
+        if (status != GCOLL_OK)
+            return status;
+        variants->algorithms[place] = algorithm;
+    }
+    variants->current = place;
+    operation->request.run = variants->runs[place];
+    if (place != before && gcoll_run_memory_bytes(variants->runs[before]) > KEPT_BYTES) {
+        gcoll_run_destroy(variants->runs[before]);
+        variants->runs[before] = NULL;
+    }
+    return GCOLL_OK;
+}
+
+/* Before each run: follows what was learned. */
+static gcoll_status vary(gcoll_operation *operation, bool waits) {
+    gcoll_context *context = operation->request.context;
+    gcoll_variants *variants = operation->variants;
+    gcoll_taught taught;
+    gcoll_status status =
+        context->learner->enter(context, &variants->call, &(gcoll_blocks){0}, operation->request.timeout_ms,
+                                waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, &taught);
+    if (status == GCOLL_OK && taught.algorithm != variants->algorithms[variants->current])
+        status = take_variant(operation, taught.algorithm);
+    operation->request.run->trial = taught.trial;
+    return gcoll_run_out(context, status); /* the other ranks would wait for this one */
+}
+
+static void destroy_variants(gcoll_operation *operation) {
+    gcoll_variants *variants = operation->variants;
+    for (uint32_t i = 0; variants && i < VARIANTS; i++)
+        if (i != variants->current)
+            gcoll_run_destroy(variants->runs[i]);
+    free(variants);
+    operation->variants = NULL;
+}
+
+/* ---- Operations -------------------------------------------------------------------------------- */
+
 /* The operation struct is allocated apart from the context: a caller may by mistake destroy it after the
  * context, and that must be harmless. */
-gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
+gcoll_status gcoll_operation_create(gcoll_context *context, gcoll_arguments *arguments,
                                     gcoll_operation **out) {
     gcoll_operation *operation = calloc(1, sizeof *operation);
     if (!operation)
@@ -14,11 +126,20 @@ gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_argument
     operation->request.context = context;
     operation->request.kept = true;
     operation->request.timeout_ms = arguments->timeout_ms;
-    gcoll_status status = gcoll_run_obtain(context, arguments, true, &operation->request.run);
+    gcoll_status status = GCOLL_OK;
+    if (may_vary(context, arguments))
+        status = make_variants(arguments, &operation->variants);
+    else
+        status = gcoll_run_learn(context, arguments, GCOLL_FORM_ONCE);
+    if (status == GCOLL_OK)
+        status = gcoll_run_obtain(context, arguments, true, &operation->request.run);
     if (status != GCOLL_OK) {
+        free(operation->variants);
         free(operation);
         return status;
     }
+    if (operation->variants)
+        operation->variants->runs[0] = operation->request.run;
     operation->request.tell = arguments->done;
     operation->request.tell_arg = arguments->done_arg;
     if (arguments->done)
@@ -63,6 +184,8 @@ static inline gcoll_status enter(const gcoll_operation *operation, bool wants_st
 static gcoll_status start(gcoll_operation *operation, bool waits) {
     gcoll_context *context = operation->request.context;
     gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK && operation->variants)
+        status = vary(operation, waits);
     operation->request.run->waits = waits;
     if (status == GCOLL_OK)
         status = gcoll_run_begin(operation->request.run, 0);
@@ -129,6 +252,7 @@ const char *gcoll_operation_algorithm(const gcoll_operation *operation) {
 static void detach(gcoll_operation *operation) {
     if (operation->request.state == GCOLL_REQUEST_LIVE)
         gcoll_request_end(&operation->request);
+    destroy_variants(operation);
     gcoll_run_destroy(operation->request.run);
     operation->request.run = NULL;
     operation->request.context = NULL;

@@ -31,6 +31,7 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
         return status;
     status = gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
     run->keeps = arguments->keep_input && call->in_place;
+    run->trial = arguments->trial;
     if (status == GCOLL_OK && run->keeps)
         status = gcoll_keep_bind(run, &arguments->buffers);
     if (status == GCOLL_OK && (is_own || gcoll_problem_is_direct(&entry->plan->problem)))
@@ -41,6 +42,18 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
     }
     *out = run;
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_run_learn(gcoll_context *context, gcoll_arguments *arguments, gcoll_form form) {
+    gcoll_taught taught = {0};
+    if (!context->learner)
+        return GCOLL_OK;
+    const gcoll_status status = context->learner->enter(context, &arguments->call, &arguments->blocks,
+                                                        arguments->timeout_ms, form, &taught);
+    if (taught.algorithm)
+        gcoll_call_name(&arguments->call, taught.algorithm);
+    arguments->trial = taught.trial;
+    return status;
 }
 
 gcoll_status gcoll_run_obtain(gcoll_context *context, const gcoll_arguments *arguments, bool is_own,
@@ -97,6 +110,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
         gcoll_opening_begin(context, run->sequence, run->entry);
     }
     run->begun = gcoll_record_time(context);
+    if (run->trial)
+        run->trial_ns = gcoll_now_ns();
     gcoll_run_start(run);
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);

@@ -28,6 +28,7 @@ struct gcoll_basis {
     gcoll_tuning tuning;                  /* its contents */
     gcoll_basis *whole;                   /* in a context of some ranks: the owner of tuning; else NULL */
     const gcoll_tuning_section *section;  /* the section that fits best, or NULL */
+    bool is_fixed;                        /* options.tuning began with "fixed" on rank 0 */
     bool exact;                           /* the section fits exactly, so its rules apply */
     char *text;                           /* rank 0: the value for the store */
     size_t text_bytes;

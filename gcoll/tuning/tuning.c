@@ -10,8 +10,9 @@
  *   tuning   before it publishes its address: "set", "given", "fit", or "file", a space, the file's name, a
  *            newline and the contents of the file
  *   agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
- *            their bits, options.monitor, 0 or 1, and rank 0's transport. With two levels of cost "within"
- *            follows, alpha and beta within a host, and which rank is on which host (host_map.c).
+ *            their bits, a digit of flags (1: options.monitor, 2: nothing is learned), and rank 0's
+ * transport. With two levels of cost "within" follows, alpha and beta within a host, and which rank is on
+ * which host (host_map.c).
  *
  * Instead of "agreed", rank 0 may write "!", a status, a space and the reason of a failure (meeting.c), and
  * so may a rank whose measurement failed.
@@ -35,6 +36,7 @@
 #define VARIABLE     "GCOLL_TUNING"
 #define FIT          "fit"
 #define BUILT_IN     "default"
+#define FIXED        "fixed" /* alone, or with one of the others: "fixed:my.tuning" */
 #define VALUE_MAX    GCOLL_STORE_SIGNED_MAX
 #define AGREED_MAX   768
 #define NUMBERS      7
@@ -83,6 +85,10 @@ void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_par
     *cost = is_fixed && basis->kind == GCOLL_BASIS_FITTED ? built_in : basis->cost;
     /* The number of ranks that share a processor depends on where they happen to run. */
     *sharing = is_fixed ? (gcoll_sharing){0} : basis->sharing;
+}
+
+bool gcoll_basis_learns(const gcoll_basis *basis) {
+    return !basis->is_fixed && (basis->kind == GCOLL_BASIS_FITTED || basis->kind == GCOLL_BASIS_FILE);
 }
 
 /* Where ranks happen to run must not influence results that are the same in every run. */
@@ -158,6 +164,10 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
     gcoll_status status = GCOLL_OK;
     if (context->rank != 0)
         return GCOLL_OK;
+    if (wanted && strncmp(wanted, FIXED, strlen(FIXED)) == 0 && strchr(":", wanted[strlen(FIXED)])) {
+        basis->is_fixed = true;
+        wanted += strlen(FIXED) + (wanted[strlen(FIXED)] == ':');
+    }
     if (!wanted || !wanted[0])
         wanted = FIT;
     if (basis->kind != GCOLL_BASIS_GIVEN && strcmp(wanted, FIT) == 0)
@@ -237,6 +247,7 @@ gcoll_status gcoll_basis_part(gcoll_context *context, gcoll_basis *whole, uint32
     if (status != GCOLL_OK)
         return status;
     made->kind = whole->kind;
+    made->is_fixed = whole->is_fixed;
     made->sharing = whole->sharing;
     made->levels = whole->levels;
     made->local_ranks = local_ranks;
@@ -265,6 +276,13 @@ static bool read_bits(const char *text, int *at, double *number) {
     return *number >= 0 && isfinite(*number);
 }
 
+#define FLAG_MONITOR 1U
+#define FLAG_FIXED   2U
+
+static unsigned flags_of(const gcoll_context *context) {
+    return (context->settings.monitor ? FLAG_MONITOR : 0) | (context->basis->is_fixed ? FLAG_FIXED : 0);
+}
+
 /* ---- For ranks that join ------------------------------------------------------------------ */
 
 #define TAKEN_NUMBERS (NUMBERS + 2)
@@ -288,13 +306,13 @@ void gcoll_basis_write(const gcoll_context *context, char text[GCOLL_BASIS_TEXT_
         memcpy(&bits, numbers[i], sizeof bits);
         gcoll_text_add(&to, " %016" PRIx64, bits);
     }
-    gcoll_text_add(&to, " %d %s", context->settings.monitor,
+    gcoll_text_add(&to, " %u %s", flags_of(context),
                    basis->transport[0] ? basis->transport : context->transport->name);
 }
 
 gcoll_status gcoll_basis_take(gcoll_context *context, const char *text) {
     double *numbers[TAKEN_NUMBERS];
-    unsigned kind = 0, watches = 0;
+    unsigned kind = 0, flags = 0;
     int at = 0;
     gcoll_status status = gcoll_basis_create(NULL, &context->basis);
     if (status != GCOLL_OK)
@@ -304,11 +322,12 @@ gcoll_status gcoll_basis_take(gcoll_context *context, const char *text) {
     taken_numbers_of(basis, numbers);
     for (size_t i = 0; i < TAKEN_NUMBERS && is_right; i++)
         is_right = read_bits(text, &at, numbers[i]);
-    if (!is_right || sscanf(text + at, " %1u %15[a-z]", &watches, basis->transport) != 2)
+    if (!is_right || sscanf(text + at, " %1u %15[a-z]", &flags, basis->transport) != 2)
         return gcoll_error(GCOLL_ERR_PROTOCOL, "the costs '%.60s' make no sense", text);
     basis->kind = (gcoll_basis_kind)kind;
     basis->local_ranks = gcoll_rendezvous_sharing(context, 0);
-    context->settings.monitor = watches == 1;
+    context->settings.monitor = (flags & FLAG_MONITOR) != 0;
+    basis->is_fixed = (flags & FLAG_FIXED) != 0;
     return find_levels(context);
 }
 
@@ -375,7 +394,7 @@ static void write_agreed(gcoll_context *context, char text[AGREED_MAX]) {
         memcpy(&bits, numbers[i], sizeof bits);
         used += snprintf(text + used, AGREED_MAX - (size_t)used, " %016" PRIx64, bits);
     }
-    used += snprintf(text + used, AGREED_MAX - (size_t)used, " %d %s", context->settings.monitor,
+    used += snprintf(text + used, AGREED_MAX - (size_t)used, " %u %s", flags_of(context),
                      context->basis->transport);
     if (context->basis->levels.most > 1)
         write_levels(context, text + used, AGREED_MAX - (size_t)used);
@@ -455,7 +474,7 @@ static gcoll_status read_levels(gcoll_context *context, const char *text) {
 
 static gcoll_status read_agreed(gcoll_context *context, const char *text, bool *monitor) {
     gcoll_basis *basis = context->basis;
-    unsigned watches = 0;
+    unsigned flags = 0;
     double *numbers[NUMBERS];
     int at = 0, read = 0;
     if (text[0] == '!')
@@ -466,9 +485,10 @@ static gcoll_status read_agreed(gcoll_context *context, const char *text, bool *
     for (size_t i = 0; i < NUMBERS; i++)
         if (!read_bits(text, &at, numbers[i]))
             return nonsense(context, "agreed");
-    if (sscanf(text + at, " %1u %15[a-z]%n", &watches, basis->transport, &read) != 2)
+    if (sscanf(text + at, " %1u %15[a-z]%n", &flags, basis->transport, &read) != 2)
         return nonsense(context, "agreed");
-    *monitor = watches == 1;
+    *monitor = (flags & FLAG_MONITOR) != 0;
+    basis->is_fixed = (flags & FLAG_FIXED) != 0;
     return read_levels(context, text + at + read);
 }
 

@@ -43,6 +43,9 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option);
 gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks,
                                 int64_t deadline_ms);
 
+/* Whether calls may replace the choice by what they measure: not with options.tuning 'fixed', built-in or
+ * given costs. The same on every rank. */
+bool gcoll_basis_learns(const gcoll_basis *basis);
 /* The cost parameters in effect. is_fixed: leave out everything that was measured. */
 void gcoll_basis_numbers(const gcoll_basis *basis, bool is_fixed, gcoll_cost_parameters *cost,
                          gcoll_sharing *sharing);

@@ -1,0 +1,378 @@
+/*
+ * gcoll/learn/judge.c - the rules of judge.h.
+ *
+ * Trials may cost 20 usual calls more than the usual algorithm, 2 % of the first 1,000 calls. Candidates are
+ * screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
+ * Those within 30 % of the best are then compared in turns. The usual one is given up only for a difference
+ * of 2 % and twice its standard error.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/learn/judge.h"
+
+#define WARM_CALLS 8
+#define WARM_BURST 3 /* of these the first calls make plans and connections */
+/* The lag of the first lesson, and of those after calls that ranks start without waiting: so far may a rank
+ * be ahead. */
+#define LONG_LAG  32
+#define SHORT_LAG 6
+
+#define BUDGET         20.0 /* usual calls */
+#define MOST_PREDICTED 3.0  /* nothing is tried that the model takes for slower by this factor */
+#define SCREENED       3    /* candidates a lesson, with the usual one */
+#define SCREEN_BURST   3
+#define COMPARED       3
+#define COMPARE_BURST  4
+#define COMPARE_ROUNDS 4
+#define COMPARE_TIMES  3    /* lessons, at most, until a difference is clear */
+#define CLOSE          1.3  /* what is compared is within this factor of the best */
+#define GAIN           0.02 /* the least difference that is worth a change, */
+#define CLEAR          2.5  /* and that in standard errors. Larger errors than this part of a time ask for */
+#define NOISY          0.05 /* a second comparison */
+
+/* A lesson that only watches: so many calls, or this time. */
+#define WATCH_LEAST    16
+#define WATCH_MOST     4096
+#define WATCH_NS       20e6
+#define WATCH_SAMPLES  16
+#define TOLERANCE      1.3
+#define TOLERANCE_MOST 4.0
+/* Calls after which times may be found to have changed. */
+#define HOLD 200
+
+static uint32_t bits_of(uint32_t set) {
+    return (uint32_t)__builtin_popcount(set);
+}
+
+/* The number of the k-th bit that is set. */
+static uint32_t bit_at(uint32_t set, uint32_t k) {
+    while (k-- > 0)
+        set &= set - 1;
+    return (uint32_t)__builtin_ctz(set);
+}
+
+/* ---- Lessons -------------------------------------------------------------------------------- */
+
+/* The place of a call's burst in its round; odd rounds go backwards, so that what changes steadily cancels.
+ */
+static uint32_t turn_of(const gcoll_lesson *lesson, uint32_t at) {
+    const uint32_t count = bits_of(lesson->tried), burst = at / lesson->burst;
+    const uint32_t turn = burst % count;
+    return burst / count % 2 ? count - 1 - turn : turn;
+}
+
+static bool is_in(const gcoll_lesson *lesson, uint64_t call) {
+    return call >= lesson->begin && call - lesson->begin < lesson->calls;
+}
+
+uint32_t gcoll_lesson_candidate(const gcoll_lesson *lesson, uint64_t call) {
+    if (lesson->tried == 0 || !is_in(lesson, call))
+        return lesson->usual;
+    return bit_at(lesson->tried, turn_of(lesson, (uint32_t)(call - lesson->begin)));
+}
+
+/* Calls from one that is counted to the next, of a lesson that tries nothing. */
+static uint32_t stride_of(const gcoll_lesson *lesson) {
+    return (lesson->calls + WATCH_SAMPLES - 1) / WATCH_SAMPLES;
+}
+
+uint32_t gcoll_lesson_samples(const gcoll_lesson *lesson) {
+    if (lesson->tried == 0)
+        return lesson->calls / stride_of(lesson);
+    return bits_of(lesson->tried) * lesson->rounds * (lesson->burst - 1);
+}
+
+uint32_t gcoll_lesson_sample(const gcoll_lesson *lesson, uint64_t call) {
+    if (!is_in(lesson, call))
+        return GCOLL_LEARN_NONE;
+    const uint32_t at = (uint32_t)(call - lesson->begin);
+    if (lesson->tried == 0) {
+        const uint32_t stride = stride_of(lesson), place = at / stride;
+        return at % stride == stride - 1 && place < gcoll_lesson_samples(lesson) ? place : GCOLL_LEARN_NONE;
+    }
+    const uint32_t in_burst = at % lesson->burst;
+    return in_burst == 0 ? GCOLL_LEARN_NONE : at / lesson->burst * (lesson->burst - 1) + in_burst - 1;
+}
+
+bool gcoll_lesson_is_valid(const gcoll_lesson *lesson, uint32_t candidates) {
+    if (lesson->usual >= candidates || lesson->tried >> candidates != 0 || lesson->lag == 0 ||
+        lesson->lag > LONG_LAG || lesson->calls == 0 || lesson->calls > WATCH_MOST)
+        return false;
+    if (lesson->tried == 0)
+        return true;
+    return lesson->burst >= 2 && lesson->burst <= GCOLL_LEARN_SAMPLES && lesson->rounds >= 1 &&
+           lesson->rounds <= GCOLL_LEARN_SAMPLES && gcoll_lesson_samples(lesson) <= GCOLL_LEARN_SAMPLES &&
+           lesson->calls == bits_of(lesson->tried) * lesson->rounds * lesson->burst;
+}
+
+gcoll_lesson gcoll_lesson_first(void) {
+    return (gcoll_lesson){.begin = 1, .calls = WARM_CALLS, .lag = LONG_LAG};
+}
+
+/* ---- Measured times ------------------------------------------------------------------------- */
+
+static int by_size(const void *left, const void *right) {
+    const double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+static double median(double *values, uint32_t count) {
+    qsort(values, count, sizeof *values, by_size);
+    return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+/* The median of some values, and its standard error by their median deviation. */
+static double typical(double *values, uint32_t count, double *error) {
+    const double middle = median(values, count);
+    for (uint32_t i = 0; i < count; i++)
+        values[i] = fabs(values[i] - middle);
+    *error = 1.253 * 1.483 * median(values, count) / sqrt(count);
+    return middle;
+}
+
+/* The samples of a candidate in a lesson. */
+static uint32_t collect(const gcoll_lesson *lesson, const double *samples, uint32_t candidate,
+                        double *values) {
+    uint32_t count = 0;
+    for (uint64_t call = lesson->begin; call < lesson->begin + lesson->calls; call++) {
+        const uint32_t at = gcoll_lesson_sample(lesson, call);
+        if (at != GCOLL_LEARN_NONE && gcoll_lesson_candidate(lesson, call) == candidate)
+            values[count++] = samples[at];
+    }
+    return count;
+}
+
+static double least(const double *values, uint32_t count) {
+    double found = values[0];
+    for (uint32_t i = 1; i < count; i++)
+        found = fmin(found, values[i]);
+    return found;
+}
+
+/* What the calls of a lesson have cost beyond the usual time. */
+static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
+    const double calls = (double)lesson->burst * lesson->rounds;
+    judge->spent_ns += calls * fmax(ns - judge->usual_ns, 0);
+}
+
+/* ---- What comes next ------------------------------------------------------------------------ */
+
+static gcoll_lesson after(const gcoll_lesson *ended, bool starts) {
+    return (gcoll_lesson){.begin = gcoll_lesson_end(ended),
+                          .number = ended->number + 1,
+                          .usual = ended->usual,
+                          .lag = starts ? LONG_LAG : SHORT_LAG};
+}
+
+static double larger(double a, double b) {
+    return a > b ? a : b;
+}
+
+static void settle(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
+    judge->state = GCOLL_JUDGE_SETTLED;
+    judge->home = next->usual = kept;
+    judge->settled_at = next->begin;
+    judge->usual_ns = 0; /* measured by the first watch */
+    next->calls = WATCH_LEAST;
+}
+
+/* What a call of a candidate is expected to cost beyond a usual one. */
+static double expected_ns(const gcoll_judge *judge, uint32_t usual, uint32_t candidate) {
+    const gcoll_judged *one = &judge->candidates[candidate];
+    if (one->ns > 0)
+        return larger(one->ns - judge->usual_ns, 0);
+    const double ratio = one->predicted / judge->candidates[usual].predicted;
+    return judge->usual_ns * larger(ratio - 1, 0);
+}
+
+static double budget_ns(const gcoll_judge *judge) {
+    return BUDGET * judge->usual_ns - judge->spent_ns;
+}
+
+static void compare(gcoll_judge *judge, gcoll_lesson *next);
+
+/* The next group of candidates to be screened, with the usual one; if there is none, those that are left are
+ * compared.
+ */
+static void screen(gcoll_judge *judge, gcoll_lesson *next) {
+    const double floor = judge->candidates[0].predicted;
+    double expected = 0;
+    uint32_t set = 1U << next->usual, count = 1;
+    judge->state = GCOLL_JUDGE_SCREEN;
+    for (uint32_t i = 0; i < judge->count && count < SCREENED; i++) {
+        gcoll_judged *one = &judge->candidates[i];
+        if (i == next->usual || one->ns > 0 || one->is_out)
+            continue;
+        const double cost = SCREEN_BURST * expected_ns(judge, next->usual, i);
+        if (one->predicted > MOST_PREDICTED * floor || expected + cost > budget_ns(judge)) {
+            one->is_out = true;
+            continue;
+        }
+        expected += cost;
+        set |= 1U << i;
+        count++;
+    }
+    if (count == 1) {
+        compare(judge, next);
+        return;
+    }
+    next->tried = set;
+    next->burst = SCREEN_BURST;
+    next->rounds = 1;
+    next->calls = count * SCREEN_BURST;
+}
+
+/* The fastest candidate that is not in the set; GCOLL_LEARN_NONE: there is none within `limit_ns`. */
+static uint32_t fastest(const gcoll_judge *judge, uint32_t set, double limit_ns) {
+    uint32_t found = GCOLL_LEARN_NONE;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const gcoll_judged *one = &judge->candidates[i];
+        if (!(set >> i & 1) && !one->is_out && one->ns > 0 && one->ns <= limit_ns) {
+            limit_ns = one->ns;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* The best candidates that are close to one another, with the usual one. If that is far from the best, calls
+ * take the best one meanwhile. */
+static void compare(gcoll_judge *judge, gcoll_lesson *next) {
+    const uint32_t home = judge->home, best = fastest(judge, 0, INFINITY);
+    if (best == GCOLL_LEARN_NONE) { /* nothing was tried */
+        settle(judge, home, next);
+        return;
+    }
+    const double close_ns = CLOSE * judge->candidates[best].ns;
+    next->usual = judge->candidates[home].ns > close_ns ? best : home;
+    uint32_t set = 1U << home | 1U << next->usual, count = bits_of(set), rounds = COMPARE_ROUNDS;
+    for (uint32_t found; count < COMPARED && (found = fastest(judge, set, close_ns)) != GCOLL_LEARN_NONE;
+         count++)
+        set |= 1U << found;
+    double cost = 0;
+    for (uint32_t i = 0; i < judge->count; i++)
+        cost += set >> i & 1 ? COMPARE_BURST * expected_ns(judge, home, i) : 0;
+    while (rounds > 1 && cost * rounds > budget_ns(judge))
+        rounds--;
+    if (count == 1 || cost * rounds > budget_ns(judge)) {
+        settle(judge, home, next);
+        return;
+    }
+    judge->state = GCOLL_JUDGE_COMPARE;
+    next->tried = set;
+    next->burst = COMPARE_BURST;
+    next->rounds = rounds;
+    next->calls = count * COMPARE_BURST * rounds;
+}
+
+static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
+    double values[GCOLL_LEARN_SAMPLES];
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const uint32_t count = ended->tried >> i & 1 ? collect(ended, samples, i, values) : 0;
+        if (count == 0)
+            continue;
+        const double ns = least(values, count);
+        gcoll_judged *one = &judge->candidates[i];
+        one->ns = one->ns > 0 ? fmin(one->ns, ns) : ns;
+        if (i != ended->usual)
+            charge(judge, ended, ns);
+    }
+}
+
+/* Adds what a close comparison has found to what earlier ones have. */
+static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
+    double values[GCOLL_LEARN_SAMPLES];
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const uint32_t count = ended->tried >> i & 1 ? collect(ended, samples, i, values) : 0;
+        if (count == 0)
+            continue;
+        gcoll_judged *one = &judge->candidates[i];
+        double error;
+        const double ns = typical(values, count, &error), times = one->compared++;
+        one->ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
+        one->error_ns = times > 0 ? hypot(one->error_ns * times, error) / (times + 1) : error;
+        if (i != ended->usual)
+            charge(judge, ended, ns);
+    }
+}
+
+/* Keeps or replaces the usual candidate, unless that is to be compared once more. */
+static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
+    const gcoll_judged *home = &judge->candidates[judge->home], *best = home;
+    for (uint32_t i = 0; i < judge->count; i++)
+        if (judge->candidates[i].compared > 0 && judge->candidates[i].ns < best->ns)
+            best = &judge->candidates[i];
+    const double gain = home->ns - best->ns, error = hypot(home->error_ns, best->error_ns);
+    const bool is_sure = best->compared > 1 || error < NOISY * home->ns;
+    if (gain > 0 && gain >= GAIN * home->ns && gain >= CLEAR * error && is_sure)
+        settle(judge, (uint32_t)(best - judge->candidates), next);
+    else if (gain >= GAIN * home->ns && home->compared < COMPARE_TIMES)
+        compare(judge, next);
+    else
+        settle(judge, judge->home, next);
+}
+
+/* Forgets what was measured. */
+static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
+    for (uint32_t i = 0; i < judge->count; i++)
+        judge->candidates[i] = (gcoll_judged){.predicted = judge->candidates[i].predicted};
+    judge->usual_ns = usual_ns;
+    judge->spent_ns = 0;
+    judge->searches++;
+    screen(judge, next);
+}
+
+static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples, gcoll_lesson *next) {
+    double values[GCOLL_LEARN_SAMPLES], error;
+    const uint32_t count = collect(ended, samples, ended->usual, values);
+    const double ns = typical(values, count, &error);
+    const bool has_changed = judge->usual_ns > 0 && (ns > judge->tolerance * judge->usual_ns ||
+                                                     ns * judge->tolerance < judge->usual_ns);
+    if (has_changed && ended->begin >= judge->settled_at + HOLD) {
+        /* Times that change often are no reason to try so often. */
+        judge->tolerance = fmin(judge->tolerance * judge->tolerance, TOLERANCE_MOST);
+        search(judge, ns, next);
+        return;
+    }
+    if (judge->usual_ns <= 0)
+        judge->usual_ns = ns;
+    const double calls = WATCH_NS / larger(ns, 1);
+    next->calls = calls < WATCH_LEAST ? WATCH_LEAST : calls > WATCH_MOST ? WATCH_MOST : (uint32_t)calls;
+}
+
+void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t count) {
+    memset(judge, 0, sizeof *judge);
+    judge->count = count;
+    judge->tolerance = TOLERANCE;
+    for (uint32_t i = 0; i < count; i++)
+        judge->candidates[i].predicted = predicted[i];
+}
+
+gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
+                              bool starts) {
+    gcoll_lesson next = after(ended, starts);
+    switch (judge->state) {
+    case GCOLL_JUDGE_WARM: {
+        double values[GCOLL_LEARN_SAMPLES], error;
+        const uint32_t count = gcoll_lesson_samples(ended);
+        memcpy(values, samples, count * sizeof *values);
+        const uint32_t cold = count > WARM_BURST ? WARM_BURST : 0;
+        search(judge, typical(values + cold, count - cold, &error), &next);
+        break;
+    }
+    case GCOLL_JUDGE_SCREEN:
+        note_screened(judge, ended, samples);
+        screen(judge, &next);
+        break;
+    case GCOLL_JUDGE_COMPARE:
+        note_compared(judge, ended, samples);
+        conclude(judge, &next);
+        break;
+    case GCOLL_JUDGE_SETTLED:
+        watch(judge, ended, samples, &next);
+        break;
+    }
+    return next;
+}

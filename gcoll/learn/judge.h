@@ -1,0 +1,84 @@
+/*
+ * gcoll/learn/judge.h - decides which algorithms the calls of one kind try, and which of them is kept.
+ *
+ * Pure decisions by call numbers and measured times, without clock, message or context, so that they can be
+ * tested by simulation. A lesson says what a number of calls do. All ranks have the same lesson, so they all
+ * take the same algorithm in the same call. When its calls have ended, rank 0 gets the time of each counted
+ * call, averaged over the ranks, and decides the next lesson. That begins `lag` calls later, by which time
+ * all ranks should know it.
+ */
+#ifndef GCOLL_LEARN_JUDGE_H
+#define GCOLL_LEARN_JUDGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Algorithms that are compared for one kind of call. The first is the choice of the model or of the tuning
+ * file. */
+#define GCOLL_LEARN_CANDIDATES 8
+/* Counted calls of one lesson. */
+#define GCOLL_LEARN_SAMPLES 48
+#define GCOLL_LEARN_NONE    UINT32_MAX
+
+/* What calls do. Fields that come from a peer are checked by gcoll_lesson_is_valid. */
+typedef struct gcoll_lesson {
+    uint64_t begin;  /* the first call, counted from 1 */
+    uint32_t number; /* counted from 0 */
+    uint32_t usual;  /* the candidate of all calls that try nothing */
+    uint32_t tried;  /* a bit for each candidate that is tried, in turn; 0: none */
+    uint32_t burst;  /* calls of one candidate after another: the first warms up, the others are counted */
+    uint32_t rounds; /* bursts of each candidate */
+    uint32_t calls;  /* of the lesson */
+    uint32_t lag;    /* calls from its end to the next lesson */
+} gcoll_lesson;
+
+/* Which candidate a call takes; also for calls between two lessons. */
+uint32_t gcoll_lesson_candidate(const gcoll_lesson *lesson, uint64_t call);
+/* The place of a call among the counted ones; GCOLL_LEARN_NONE: it is not counted. */
+uint32_t gcoll_lesson_sample(const gcoll_lesson *lesson, uint64_t call);
+/* How many calls are counted: 1 to GCOLL_LEARN_SAMPLES. */
+uint32_t gcoll_lesson_samples(const gcoll_lesson *lesson);
+/* The first call of the next lesson. */
+static inline uint64_t gcoll_lesson_end(const gcoll_lesson *lesson) {
+    return lesson->begin + lesson->calls + lesson->lag;
+}
+bool gcoll_lesson_is_valid(const gcoll_lesson *lesson, uint32_t candidates);
+/* The lesson that all ranks begin with: nothing is tried, and the usual time is measured. */
+gcoll_lesson gcoll_lesson_first(void);
+
+typedef enum gcoll_judge_state {
+    GCOLL_JUDGE_WARM,    /* the usual time is not known */
+    GCOLL_JUDGE_SCREEN,  /* each candidate is tried a few times, the most promising first */
+    GCOLL_JUDGE_COMPARE, /* those that are left are compared closely */
+    GCOLL_JUDGE_SETTLED  /* calls are watched: if their time changes, all begins anew */
+} gcoll_judge_state;
+
+/* What rank 0 knows of one candidate. */
+typedef struct gcoll_judged {
+    double predicted; /* seconds, by the cost model */
+    double ns;        /* measured; 0: not yet */
+    double error_ns;  /* standard error; 0: not compared closely yet */
+    uint32_t compared;
+    bool is_out; /* not tried again until times change */
+} gcoll_judged;
+
+typedef struct gcoll_judge {
+    gcoll_judge_state state;
+    uint32_t count;
+    uint32_t home; /* the usual candidate when trying began: kept, unless another one is clearly faster */
+    gcoll_judged candidates[GCOLL_LEARN_CANDIDATES];
+    double usual_ns;     /* the time of the usual candidate when trying began, or when it was settled */
+    double spent_ns;     /* what trials have cost since then, beyond the usual time */
+    double tolerance;    /* times that differ by this factor from the settled one have changed */
+    uint64_t settled_at; /* the call */
+    uint32_t searches;   /* how often trying began */
+} gcoll_judge;
+
+/* predicted: seconds by candidate; the first is the choice, the others in rising order. */
+void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t count);
+/* samples: of the lesson that has ended, the mean time over the ranks in nanoseconds. starts: some rank does
+ * not wait for these calls one by one. */
+gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
+                              bool starts);
+
+#endif

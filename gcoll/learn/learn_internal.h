@@ -1,0 +1,76 @@
+/* gcoll/learn/learn_internal.h - what the files of learning share: kinds of calls, and how their times and
+ * lessons travel. */
+#ifndef GCOLL_LEARN_LEARN_INTERNAL_H
+#define GCOLL_LEARN_LEARN_INTERNAL_H
+
+#include "gcoll/call/call.h"
+#include "gcoll/learn/judge.h"
+#include "gcoll/learn/learn.h"
+
+/* Kinds of calls that are known; calls of further kinds learn nothing. */
+#define GCOLL_LEARN_SITES 64
+/* The first call of a kind for which memory is spent on learning. Below the end of the first lesson. */
+#define GCOLL_LEARN_FROM 3
+/* Ranks below one rank in the tree. */
+#define GCOLL_LEARN_FAN 4
+
+typedef struct gcoll_learn_site gcoll_learn_site;
+
+/* A message of the tree, posted once a lesson. */
+typedef struct gcoll_learn_box {
+    struct gcoll_learn *learn;
+    gcoll_learn_site *site;
+    gcoll_message message;
+    uint8_t *bytes;
+    bool is_posted, has_come;
+} gcoll_learn_box;
+
+/* What a rank needs to learn about one kind of call. */
+typedef struct gcoll_study {
+    uint32_t count; /* candidates */
+    char texts[GCOLL_LEARN_CANDIDATES][GCOLL_ALGORITHM_TEXT_MAX];
+    double predicted[GCOLL_LEARN_CANDIDATES]; /* seconds */
+    gcoll_lesson lesson, next;
+    bool has_next, has_reported;
+    bool starts;      /* a rank of this one's part of the tree starts such calls without waiting for each */
+    uint32_t missing; /* counted calls of this rank that have not ended */
+    uint32_t unheard; /* ranks below this one that have not reported */
+    double sums[GCOLL_LEARN_SAMPLES];       /* nanoseconds, of this rank and what was heard from below */
+    gcoll_learn_box below[GCOLL_LEARN_FAN]; /* reports that come */
+    gcoll_learn_box report, lesson_in;      /* to and from the rank above */
+    gcoll_learn_box lesson_out[GCOLL_LEARN_FAN];
+    uint8_t *memory;   /* of all boxes */
+    gcoll_judge judge; /* rank 0 */
+} gcoll_study;
+
+struct gcoll_learn_site {
+    gcoll_call call; /* without what may differ between ranks */
+    uint32_t number;
+    uint64_t calls;
+    gcoll_study *study; /* NULL: it has not come often, or one algorithm alone can serve it */
+};
+
+struct gcoll_learn {
+    gcoll_context *context;
+    uint32_t above; /* the rank above this one; GCOLL_NO_RANK on rank 0 */
+    uint32_t below; /* the first rank below it, */
+    uint32_t fan;   /* and how many there are */
+    uint32_t count; /* of sites */
+    uint32_t guess; /* the latest site: where a search begins */
+    gcoll_learn_site *sites[GCOLL_LEARN_SITES];
+    const gcoll_learn_site *waits; /* for whose lesson this rank waits; NULL: none */
+};
+
+/* ---- tree.c ------------------------------------------------------------------------------- */
+
+void gcoll_learn_place(gcoll_learn *learn);
+/* Makes the boxes of a study. */
+gcoll_status gcoll_learn_open(gcoll_learn *learn, gcoll_learn_site *site);
+/* Begins study->lesson: posts the receives of its messages. */
+void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site);
+/* Sends what can be sent: reports whose part of the tree is complete, and lessons. */
+void gcoll_learn_tend(gcoll_context *context);
+/* Calls fn for the ranks on which the wait of this rank depends. */
+void gcoll_learn_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,251 @@
+/*
+ * gcoll/learn/site.c - kinds of calls: which lesson holds for a call, and what it took.
+ *
+ * A site is a kind of call. All ranks make the same collective calls in the same order, so all count the
+ * calls of a site alike. A lesson (judge.h) names calls by these counts. A rank that comes to the first call
+ * of a lesson which it does not know waits for it. That is rare: the lesson is decided several calls before.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gcoll/context/hooks.h"
+#include "gcoll/learn/learn_internal.h"
+#include "gcoll/tuning/tuning.h"
+
+#define TOKEN_BITS 8 /* of a token: the sample; the site stands above it, counted from 1 */
+
+_Static_assert(GCOLL_LEARN_SAMPLES < 1 << TOKEN_BITS, "a sample fits a token");
+
+/* ---- Sites ---------------------------------------------------------------------------------- */
+
+/* Whether auto chooses the algorithm by what can be measured, and every rank knows all that decides it. */
+static bool is_learned(const gcoll_call *call) {
+    return (call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0) &&
+           !gcoll_call_is_fixed(call) && !gcoll_call_has_own_blocks(call) && call->arrival == 0 &&
+           call->count > 0 && call->collective != GCOLL_PAIRWISE_EXCHANGE;
+}
+
+static gcoll_learn_site *find(gcoll_learn *learn, const gcoll_call *call) {
+    for (uint32_t i = 0; i < learn->count; i++) {
+        const uint32_t at = (learn->guess + i) % learn->count; /* usually the latest, or the one after it */
+        if (gcoll_call_is_alike(&learn->sites[at]->call, call)) {
+            learn->guess = at;
+            return learn->sites[at];
+        }
+    }
+    return NULL;
+}
+
+static gcoll_status no_memory(void) {
+    return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory to learn which algorithm is fastest");
+}
+
+static gcoll_status make_site(gcoll_learn *learn, const gcoll_call *call, gcoll_learn_site **out) {
+    gcoll_learn_site *site = calloc(1, sizeof *site);
+    if (!site)
+        return no_memory();
+    site->call = gcoll_call_alike(call);
+    site->number = learn->count;
+    learn->sites[learn->count++] = site;
+    *out = site;
+    return GCOLL_OK;
+}
+
+/* Lists the candidates, and begins the first lesson. If there is one alone, the site has no study, on any
+ * rank. */
+static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_blocks *blocks) {
+    gcoll_study *study = calloc(1, sizeof *study);
+    if (!study)
+        return no_memory();
+    gcoll_status status = gcoll_call_candidates(learn->context, &site->call, blocks, study->texts,
+                                                study->predicted, GCOLL_LEARN_CANDIDATES, &study->count);
+    if (status != GCOLL_OK || study->count < 2) {
+        free(study);
+        return status;
+    }
+    site->study = study;
+    study->lesson = gcoll_lesson_first();
+    gcoll_judge_begin(&study->judge, study->predicted, study->count);
+    status = gcoll_learn_open(learn, site);
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_learn_listen(learn, site);
+    for (uint64_t call = 1; call < GCOLL_LEARN_FROM; call++)
+        study->missing -= gcoll_lesson_sample(&study->lesson, call) != GCOLL_LEARN_NONE;
+    return GCOLL_OK;
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
+
+static bool has_lesson(const void *site) {
+    return ((const gcoll_learn_site *)site)->study->has_next;
+}
+
+static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int64_t timeout_ms) {
+    gcoll_context *context = learn->context;
+    const gcoll_wait wait = {has_lesson, NULL, site, .timeout_ms = timeout_ms};
+    learn->waits = site;
+    if (learn->above != GCOLL_NO_RANK && !gcoll_peer_need(context, learn->above, false))
+        return gcoll_context_settle(context);
+    const gcoll_status status = gcoll_progress_wait(context, &wait);
+    learn->waits = NULL;
+    return status;
+}
+
+static gcoll_status begin_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
+    gcoll_study *study = site->study;
+    gcoll_status status = study->has_next ? GCOLL_OK : await(learn, site, timeout_ms);
+    if (status != GCOLL_OK)
+        return status;
+    study->lesson = study->next;
+    study->has_next = false;
+    gcoll_learn_listen(learn, site);
+    return GCOLL_OK;
+}
+
+/* The first candidate is auto's own. */
+static const char *text_of(const gcoll_study *study, uint32_t candidate) {
+    return candidate > 0 ? study->texts[candidate] : NULL;
+}
+
+static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
+                          int64_t timeout_ms, gcoll_form form, gcoll_taught *taught) {
+    gcoll_learn *learn = context->learn;
+    gcoll_status status = GCOLL_OK;
+    *taught = (gcoll_taught){0};
+    if (!is_learned(call))
+        return GCOLL_OK;
+    gcoll_learn_site *site = find(learn, call);
+    if (form == GCOLL_FORM_ONCE) {
+        if (site && site->study)
+            taught->algorithm = text_of(site->study, site->study->lesson.usual);
+        return GCOLL_OK;
+    }
+    if (!site && learn->count == GCOLL_LEARN_SITES) /* so on every rank */
+        return GCOLL_OK;
+    if (!site)
+        status = make_site(learn, call, &site);
+    if (status != GCOLL_OK)
+        return status;
+    const uint64_t number = ++site->calls;
+    if (number == GCOLL_LEARN_FROM)
+        status = make_study(learn, site, blocks);
+    gcoll_study *study = site->study;
+    if (status != GCOLL_OK || !study)
+        return status;
+    if (number == gcoll_lesson_end(&study->lesson))
+        status = begin_next(learn, site, timeout_ms);
+    if (status != GCOLL_OK)
+        return status;
+    study->starts |= form == GCOLL_FORM_STARTED;
+    taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
+    const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
+    if (sample != GCOLL_LEARN_NONE)
+        taught->trial = (site->number + 1) << TOKEN_BITS | sample;
+    return GCOLL_OK;
+}
+
+static void took(gcoll_context *context, uint32_t trial, int64_t ns) {
+    gcoll_learn *learn = context->learn;
+    gcoll_study *study = learn->sites[(trial >> TOKEN_BITS) - 1]->study;
+    study->sums[trial & ((1U << TOKEN_BITS) - 1)] += (double)ns;
+    if (--study->missing == 0)
+        gcoll_live_due(context, &gcoll_learn_activity);
+}
+
+/* Rank 0 has the times. */
+static void explain_times(const gcoll_study *study, gcoll_text *said) {
+    for (uint32_t i = 0; i < study->count; i++)
+        if (study->judge.candidates[i].ns > 0)
+            gcoll_text_add(said, "%s%s %.1f us", i > 0 ? ", " : "; measured: ", study->texts[i],
+                           study->judge.candidates[i].ns * 1e-3);
+}
+
+static void explain(const gcoll_context *context, const gcoll_call *call, gcoll_text *said) {
+    const gcoll_learn_site *site = is_learned(call) ? find(context->learn, call) : NULL;
+    if (!site || !site->study)
+        return;
+    const gcoll_study *study = site->study;
+    gcoll_text_add(said, "learned from %llu calls: %s is %s", (unsigned long long)site->calls,
+                   study->texts[study->lesson.usual],
+                   study->lesson.tried != 0 ? "usual, others are tried" : "kept");
+    if (context->rank == 0)
+        explain_times(study, said);
+    gcoll_text_add(said, "\n");
+}
+
+static const gcoll_learner learner = {.enter = enter, .took = took, .explain = explain};
+
+/* ---- The activity's table -------------------------------------------------------------------- */
+
+static bool has_work(const gcoll_context *context) {
+    const gcoll_learn *learn = context->learn;
+    for (uint32_t i = 0; learn && i < learn->count; i++) {
+        const gcoll_study *study = learn->sites[i]->study;
+        if (study && !study->has_next && study->missing == 0)
+            return true; /* times or a lesson are on their way */
+    }
+    return false;
+}
+
+static bool is_waited(void *arg, uint32_t peer) {
+    uint32_t *wanted = arg;
+    if (*wanted != peer)
+        return true;
+    *wanted = GCOLL_NO_RANK;
+    return false;
+}
+
+static bool needs(const gcoll_context *context, uint32_t peer) {
+    uint32_t wanted = peer;
+    gcoll_learn_each_waited((gcoll_context *)(uintptr_t)context, is_waited, &wanted);
+    return wanted == GCOLL_NO_RANK;
+}
+
+static void say_name(const gcoll_context *context, uint32_t peer, char *text, size_t bytes) {
+    const gcoll_learn *learn = context->learn;
+    (void)peer;
+    if (learn && learn->waits)
+        snprintf(text, bytes, "before a %s, learning which algorithm is fastest",
+                 gcoll_collective_name((gcoll_collective)learn->waits->call.collective));
+}
+
+const gcoll_activity gcoll_learn_activity = {
+    .order = 4,
+    .advance = gcoll_learn_tend,
+    .has_work = has_work,
+    .each_waited = gcoll_learn_each_waited,
+    .needs = needs,
+    .name = say_name,
+};
+
+/* ---- Life ------------------------------------------------------------------------------------ */
+
+gcoll_status gcoll_learn_create(gcoll_context *context) {
+    if (context->size == 1 || context->hooks || !gcoll_basis_learns(context->basis))
+        return GCOLL_OK;
+    gcoll_learn *learn = calloc(1, sizeof *learn);
+    if (!learn)
+        return no_memory();
+    learn->context = context;
+    context->learn = learn;
+    context->learner = &learner;
+    gcoll_learn_place(learn);
+    return GCOLL_OK;
+}
+
+void gcoll_learn_destroy(gcoll_context *context) {
+    gcoll_learn *learn = context->learn;
+    if (!learn)
+        return;
+    for (uint32_t i = 0; i < learn->count; i++) {
+        if (learn->sites[i]->study)
+            free(learn->sites[i]->study->memory);
+        free(learn->sites[i]->study);
+        free(learn->sites[i]);
+    }
+    free(learn);
+    context->learn = NULL;
+    context->learner = NULL;
+}

@@ -1,0 +1,281 @@
+// What is tried and kept, simulated over random times of algorithms. The oracle is the table of true times,
+// which the judge never sees.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+#include <vector>
+
+extern "C" {
+#include "gcoll/learn/judge.h"
+}
+
+namespace {
+
+// One kind of call: what each candidate takes, and what the model says of it.
+struct World {
+    std::vector<double> ns;
+    std::vector<double> predicted;
+    double noise = 0;   // relative standard deviation
+    double hiccups = 0; // part of the calls that take several times as long
+
+    double call(uint32_t candidate, std::mt19937 &random) const {
+        std::normal_distribution<double> bell(0, 1);
+        double ns_now = ns[candidate] * std::max(0.3, 1 + noise * bell(random));
+        if (std::uniform_real_distribution<double>(0, 1)(random) < hiccups)
+            ns_now *= 5;
+        return ns_now;
+    }
+};
+
+// The model errs by a factor that is lognormal; candidates come in the order of its predictions.
+World random_world(std::mt19937 &random, double error) {
+    std::normal_distribution<double> bell(0, 1);
+    const uint32_t count = 2 + random() % (GCOLL_LEARN_CANDIDATES - 1);
+    const double base = std::pow(10, 3 + 5 * std::uniform_real_distribution<double>(0, 1)(random));
+    std::vector<std::pair<double, double>> both; // predicted, true
+    for (uint32_t i = 0; i < count; i++) {
+        const double ns = base * std::exp(std::abs(bell(random)) * 0.8);
+        both.emplace_back(ns * std::exp(error * bell(random)) * 1e-9, ns);
+    }
+    std::sort(both.begin(), both.end());
+    World world;
+    for (const auto &[predicted, ns] : both) {
+        world.predicted.push_back(predicted);
+        world.ns.push_back(ns);
+    }
+    return world;
+}
+
+// The calls of a job, as all its ranks see them.
+class Job {
+  public:
+    Job(const World &world, uint32_t seed) : world_(world), random_(seed) {
+        gcoll_judge_begin(&judge, world.predicted.data(), static_cast<uint32_t>(world.predicted.size()));
+        lesson = gcoll_lesson_first();
+        begin();
+    }
+
+    double call() {
+        number++;
+        if (number == gcoll_lesson_end(&lesson)) {
+            lesson = next_;
+            begin();
+        }
+        const uint32_t candidate = gcoll_lesson_candidate(&lesson, number);
+        const uint32_t sample = gcoll_lesson_sample(&lesson, number);
+        tried.insert(candidate);
+        truly += world_.ns[candidate];
+        const double ns = world_.call(candidate, random_);
+        if (sample != GCOLL_LEARN_NONE) {
+            EXPECT_LT(sample, samples_.size());
+            EXPECT_EQ(samples_[sample], 0) << "counted twice";
+            samples_[sample] = ns;
+            if (++counted_ == samples_.size())
+                decide();
+        }
+        return ns;
+    }
+
+    double calls(uint32_t count) {
+        double sum = 0;
+        for (uint32_t i = 0; i < count; i++)
+            sum += call();
+        return sum;
+    }
+
+    void change(const World &world) { world_ = world; }
+
+    gcoll_judge judge = {};
+    gcoll_lesson lesson = {};
+    uint64_t number = 0;
+    double truly = 0; // what the calls have taken, without noise
+    std::set<uint32_t> tried;
+
+  private:
+    void begin() {
+        samples_.assign(gcoll_lesson_samples(&lesson), 0);
+        counted_ = 0;
+    }
+    void decide() {
+        std::vector<double> all = samples_;
+        all.resize(GCOLL_LEARN_SAMPLES);
+        next_ = gcoll_judge_next(&judge, &lesson, all.data(), false);
+        EXPECT_TRUE(gcoll_lesson_is_valid(&next_, judge.count));
+        EXPECT_EQ(next_.begin, gcoll_lesson_end(&lesson));
+        EXPECT_EQ(next_.number, lesson.number + 1);
+    }
+
+    World world_;
+    std::mt19937 random_;
+    gcoll_lesson next_ = {};
+    std::vector<double> samples_;
+    size_t counted_ = 0;
+};
+
+TEST(Judge, EachCallOfALessonHasACandidateAndEachSampleACall) {
+    for (uint32_t tried = 0; tried < 256; tried++)
+        for (uint32_t burst = 2; burst <= 5; burst++)
+            for (uint32_t rounds = 1; rounds <= 4; rounds++)
+                for (uint32_t calls : {1u, 7u, 8u, 16u, 17u, 33u, 4096u}) {
+                    const uint32_t bits = static_cast<uint32_t>(__builtin_popcount(tried));
+                    gcoll_lesson lesson = {
+                        100, 3, 5, tried, burst, rounds, tried ? bits * burst * rounds : calls, 6};
+                    if (!gcoll_lesson_is_valid(&lesson, 8))
+                        continue;
+                    std::vector<uint32_t> seen(gcoll_lesson_samples(&lesson)), of(8), counted(8);
+                    ASSERT_GE(seen.size(), 1u);
+                    ASSERT_LE(seen.size(), static_cast<size_t>(GCOLL_LEARN_SAMPLES));
+                    for (uint64_t call = 90; call < 100ull + lesson.calls + 10; call++) {
+                        const uint32_t candidate = gcoll_lesson_candidate(&lesson, call);
+                        const uint32_t sample = gcoll_lesson_sample(&lesson, call);
+                        const bool is_in = call >= 100 && call < 100ull + lesson.calls;
+                        if (!is_in || tried == 0)
+                            ASSERT_EQ(candidate, 5u);
+                        else
+                            ASSERT_TRUE(tried >> candidate & 1);
+                        if (is_in)
+                            of[candidate]++;
+                        if (sample == GCOLL_LEARN_NONE)
+                            continue;
+                        ASSERT_TRUE(is_in);
+                        ASSERT_LT(sample, seen.size());
+                        seen[sample]++;
+                        counted[candidate]++;
+                    }
+                    for (uint32_t each : seen)
+                        ASSERT_EQ(each, 1u);
+                    for (uint32_t i = 0; i < 8 && tried; i++) {
+                        ASSERT_EQ(of[i], tried >> i & 1 ? burst * rounds : 0);
+                        ASSERT_EQ(counted[i], tried >> i & 1 ? (burst - 1) * rounds : 0);
+                    }
+                }
+}
+
+// What comes from a peer is refused unless every rank can follow it.
+TEST(Judge, LessonsThatCannotBeFollowedAreRefused) {
+    const gcoll_lesson good = {100, 3, 1, 6, 4, 4, 32, 6};
+    EXPECT_TRUE(gcoll_lesson_is_valid(&good, 3));
+    EXPECT_FALSE(gcoll_lesson_is_valid(&good, 2)); // it tries candidate 2
+    const auto refuses = [&](auto change) {
+        gcoll_lesson lesson = good;
+        change(lesson);
+        EXPECT_FALSE(gcoll_lesson_is_valid(&lesson, 3));
+    };
+    refuses([](gcoll_lesson &lesson) { lesson.usual = 3; });
+    refuses([](gcoll_lesson &lesson) { lesson.tried = 14; });
+    refuses([](gcoll_lesson &lesson) { lesson.burst = 1; });
+    refuses([](gcoll_lesson &lesson) { lesson.burst = UINT32_MAX; });
+    refuses([](gcoll_lesson &lesson) { lesson.rounds = 0; });
+    refuses([](gcoll_lesson &lesson) { lesson.rounds = 1U << 30; });
+    refuses([](gcoll_lesson &lesson) { lesson.calls = 31; });
+    refuses([](gcoll_lesson &lesson) { lesson.lag = 0; });
+    refuses([](gcoll_lesson &lesson) { lesson.lag = UINT32_MAX; });
+    refuses([](gcoll_lesson &lesson) { lesson.tried = 0, lesson.calls = 0; });
+    refuses([](gcoll_lesson &lesson) { lesson.tried = 0, lesson.calls = UINT32_MAX; });
+}
+
+// Beside a job that never tries anything, by the true times.
+TEST(Judge, TrialsCostAtMostThreePercentOfAThousandCalls) {
+    for (double error : {0.2, 0.6, 1.2})
+        for (double noise : {0.0, 0.1, 0.4}) {
+            double sum = 0;
+            constexpr uint32_t kSeeds = 400;
+            for (uint32_t seed = 0; seed < kSeeds; seed++) {
+                std::mt19937 random(seed);
+                World world = random_world(random, error);
+                world.noise = noise;
+                Job job(world, seed);
+                job.calls(1000);
+                const double ratio = job.truly / (1000 * world.ns[0]);
+                sum += ratio;
+                ASSERT_LE(ratio, noise > 0.1 ? 1.08 : 1.03) // with much noise some mistakes are kept
+                    << "seed " << seed << ", error " << error << ", noise " << noise;
+                for (uint32_t candidate : job.tried)
+                    ASSERT_LE(world.predicted[candidate], 3 * world.predicted[0]) << "seed " << seed;
+            }
+            // A model that errs by 20 % leaves little to gain.
+            EXPECT_LE(sum, (error < 0.5 ? 1.01 : 0.95) * kSeeds) << "error " << error << ", noise " << noise;
+            RecordProperty("mean", std::to_string(sum / kSeeds));
+        }
+}
+
+// Of those that may be tried. Noise: of a tenth, and hiccups, as a shared machine has them.
+TEST(Judge, TheFastestIsKeptAfterTwoHundredCalls) {
+    for (double noise : {0.0, 0.03, 0.1}) {
+        uint32_t close = 0, count = 0;
+        for (uint32_t seed = 0; seed < 1000; seed++) {
+            std::mt19937 random(seed);
+            World world = random_world(random, 0.5);
+            world.noise = noise;
+            world.hiccups = noise > 0 ? 0.05 : 0;
+            Job job(world, seed);
+            job.calls(noise > 0 ? 300 : 200);
+            double best = INFINITY;
+            for (size_t i = 0; i < world.ns.size(); i++)
+                if (world.predicted[i] <= 3 * world.predicted[0])
+                    best = std::min(best, world.ns[i]);
+            count++;
+            close += world.ns[job.lesson.usual] <= 1.05 * best;
+        }
+        EXPECT_GE(close, count * (noise > 0.05 ? 85 : 95) / 100) << "noise " << noise;
+    }
+}
+
+// A call whose ranks arrive at random tells little of the algorithm: then the model's choice stays.
+TEST(Judge, NothingIsChangedForADifferenceThatIsNotClear) {
+    uint32_t changed = 0;
+    for (uint32_t seed = 0; seed < 500; seed++) {
+        World world;
+        world.ns = {1e6, 1e6, 1e6, 1e6, 1e6};
+        world.predicted = {1e-3, 1.1e-3, 1.2e-3, 1.3e-3, 1.4e-3};
+        world.noise = 0.5;
+        Job job(world, seed);
+        job.calls(400);
+        changed += job.lesson.usual != 0;
+    }
+    EXPECT_LE(changed, 500u * 20 / 100); // they are equal, so by chance
+}
+
+// Another algorithm becomes the fastest while the job runs.
+TEST(Judge, ChangedTimesAreAnsweredWithinAHundredCalls) {
+    for (uint32_t seed = 0; seed < 300; seed++) {
+        World before, after;
+        before.ns = {1e7, 1.5e7, 2e7, 2.5e7};
+        before.predicted = {1e-2, 1.2e-2, 1.3e-2, 1.4e-2};
+        before.noise = 0.05;
+        after = before;
+        after.ns = {4e7, 3e7, 2e7, 2.5e7}; // a link at a quarter of its rate
+        Job job(before, seed);
+        job.calls(500 + seed % 50);
+        ASSERT_EQ(job.lesson.usual, 0u);
+        job.change(after);
+        job.calls(100);
+        ASSERT_EQ(job.lesson.usual, 2u) << "seed " << seed;
+    }
+}
+
+// And one that does so often is not followed each time.
+TEST(Judge, TimesThatChangeOftenCostLittle) {
+    for (uint32_t seed = 0; seed < 50; seed++) {
+        World world;
+        world.ns = {1e7, 1.1e7, 1.4e7, 2.5e7};
+        world.predicted = {1e-2, 1.2e-2, 1.3e-2, 1.4e-2};
+        World slow = world;
+        for (double &ns : slow.ns)
+            ns *= 1.6;
+        Job job(world, seed);
+        double took = 0, usual = 0;
+        for (int i = 0; i < 40; i++) {
+            job.change(i % 2 ? slow : world);
+            took += job.calls(250);
+            usual += 250 * (i % 2 ? slow : world).ns[0];
+        }
+        EXPECT_LE(took, 1.03 * usual) << "seed " << seed;
+        EXPECT_LE(job.judge.searches, 8u);
+    }
+}
+
+} // namespace

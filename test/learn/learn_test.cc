@@ -1,0 +1,429 @@
+// Ranks that learn which algorithm is fastest. An algorithm that is slow and claims to cost nothing is
+// registered, so auto takes it; then the ranks must find out. That all take the same one in each call is
+// proved by each call that succeeds: its fingerprint names the algorithm.
+#include "test/kit/collective_support.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+extern "C" {
+#include "gcoll/plan.h"
+#include "transport/inproc/inproc.h"
+}
+
+namespace {
+
+using gcoll_test::Job;
+using gcoll_test::run_threads;
+using gcoll_test::told;
+
+// Along a chain of ranks and back, after many rounds of messages that nobody needs.
+constexpr uint32_t kRounds = 40;
+void liar_plan(const gcoll_problem *p, gcoll_builder *b) {
+    const uint32_t rank = p->rank, last = p->size - 1;
+    const gcoll_ref in = gcoll_in(0, 0), out = gcoll_out(0, 0);
+    const gcoll_ref scratch = gcoll_plan_scratch(b, p->count);
+    for (uint32_t i = 0; i < kRounds; i++) {
+        gcoll_plan_round_at_least(b, i);
+        gcoll_plan_send(b, (rank + 1) % p->size, in, p->count);
+        gcoll_plan_recv(b, (rank + last) % p->size, scratch, p->count);
+        gcoll_plan_fence(b);
+    }
+    if (rank > 0)
+        gcoll_plan_recv_reduce_left(b, rank - 1, out, in, p->count);
+    if (rank < last) {
+        gcoll_plan_send(b, rank + 1, rank > 0 ? out : in, p->count);
+        gcoll_plan_recv(b, rank + 1, out, p->count);
+    }
+    if (rank > 0)
+        gcoll_plan_send(b, rank - 1, out, p->count);
+}
+uint32_t liar_claims(const gcoll_problem *) {
+    return GCOLL_CLAIM_ALL;
+}
+void liar_cost(const gcoll_problem *p, gcoll_cost *cost) {
+    cost->steps = 0.9;
+    cost->scratch = static_cast<double>(p->count);
+}
+const gcoll_algorithm kLiar = [] {
+    gcoll_algorithm liar = {};
+    liar.name = "liar";
+    liar.collective = GCOLL_ALLREDUCE;
+    liar.summary = "slow, and says that it costs next to nothing";
+    liar.source = "test/learn/learn_test.cc";
+    liar.plan = liar_plan;
+    liar.claims = liar_claims;
+    liar.cost = liar_cost;
+    return liar;
+}();
+
+Job learning(uint32_t size, const char *transport, const char *tuning = nullptr) {
+    Job job;
+    job.size = size;
+    job.transport = transport;
+    job.adjust = [tuning](uint32_t, gcoll_context_options *options) { options->tuning = tuning; };
+    return job;
+}
+
+// What the next such call takes, and the whole explanation.
+std::string explain(gcoll_context *context, uint64_t count, std::string *all = nullptr,
+                    gcoll_same same = GCOLL_SAME_NOWHERE) {
+    char text[8192];
+    gcoll_collective_options options;
+    gcoll_collective_options_init(&options);
+    options.same = same;
+    EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, count, GCOLL_FLOAT32, GCOLL_SUM, 0,
+                                          &options, text, sizeof text));
+    const std::string first(text, strcspn(text, "\n"));
+    if (all)
+        *all = text;
+    return first.substr(first.rfind(' ') + 1);
+}
+
+// The sum of small integers, so that it is exact in any order.
+float value(uint32_t rank, uint64_t call, uint64_t i) {
+    return static_cast<float>((i + call) % 7 * (rank + 1));
+}
+void fill(std::vector<float> &data, uint32_t rank, uint64_t call) {
+    for (uint64_t i = 0; i < data.size(); i++)
+        data[i] = value(rank, call, i);
+}
+void check(const std::vector<float> &sum, uint32_t size, uint64_t call) {
+    for (uint64_t i = 0; i < sum.size(); i++)
+        ASSERT_EQ(sum[i], value(size * (size + 1) / 2 - 1, call, i)) << "call " << call << ", element " << i;
+}
+
+gcoll_status blocking(gcoll_context *context, uint64_t count, uint64_t call,
+                      gcoll_same same = GCOLL_SAME_NOWHERE) {
+    std::vector<float> data(count);
+    fill(data, gcoll_context_rank(context), call);
+    gcoll_allreduce_options options;
+    gcoll_allreduce_options_init(&options);
+    options.same = same;
+    const gcoll_status status =
+        gcoll_allreduce(context, nullptr, data.data(), count, GCOLL_FLOAT32, GCOLL_SUM, &options);
+    if (status == GCOLL_OK)
+        check(data, gcoll_context_size(context), call);
+    return status;
+}
+
+// Calls until another algorithm than the slow one is kept: all ranks end after the same call. How many it
+// takes without noise is judge_test's; here other tests may have the processors. False: it is not replaced.
+constexpr uint64_t kMost = 4000;
+template <class Call> bool until_replaced(gcoll_context *context, uint64_t count, Call call) {
+    for (uint64_t i = 0; i < kMost; i++) {
+        call(i);
+        if (testing::Test::HasFailure() || (i % 20 == 19 && explain(context, count) != "liar"))
+            return !testing::Test::HasFailure();
+    }
+    return false;
+}
+
+class Learn : public testing::TestWithParam<const char *> {};
+
+TEST_P(Learn, ASlowChoiceIsReplaced) {
+    for (uint32_t size : {2u, 3u, 6u}) {
+        std::mutex lock;
+        std::map<uint32_t, std::string> kept;
+        run_threads(learning(size, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+            EXPECT_EQ(explain(context, 100), "liar");
+            EXPECT_TRUE(until_replaced(
+                context, 100, [&](uint64_t call) { ASSERT_GCOLL_OK(blocking(context, 100, call)); }));
+            std::string all;
+            const std::string name = explain(context, 100, &all);
+            EXPECT_NE(all.find("learned from "), std::string::npos) << all;
+            if (rank == 0)
+                EXPECT_NE(all.find("; measured: liar "), std::string::npos) << all;
+            const std::lock_guard<std::mutex> guard(lock);
+            kept[rank] = name;
+        });
+        for (const auto &[rank, name] : kept)
+            EXPECT_EQ(name, kept[0]) << "rank " << rank << " of " << size;
+    }
+}
+
+TEST_P(Learn, AnOperationChangesItsAlgorithmInTheSameRunOnAllRanks) {
+    constexpr uint32_t kSize = 4;
+    std::vector<std::vector<std::string>> taken(kSize);
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        std::vector<float> in(300), out(300);
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.same = GCOLL_SAME_NOWHERE;
+        gcoll_operation *operation = nullptr;
+        ASSERT_GCOLL_OK(gcoll_allreduce_create(context, in.data(), out.data(), in.size(), GCOLL_FLOAT32,
+                                               GCOLL_SUM, &options, &operation));
+        EXPECT_TRUE(until_replaced(context, 300, [&](uint64_t call) {
+            fill(in, rank, call);
+            if (call % 3 == 0) {
+                ASSERT_GCOLL_OK(gcoll_operation_start(operation));
+                ASSERT_GCOLL_OK(gcoll_operation_wait(operation));
+            } else {
+                ASSERT_GCOLL_OK(gcoll_operation_run(operation));
+            }
+            check(out, kSize, call);
+            taken[rank].push_back(gcoll_operation_algorithm(operation));
+        }));
+        gcoll_operation_destroy(operation);
+    });
+    for (uint32_t rank = 1; rank < kSize; rank++)
+        EXPECT_EQ(taken[rank], taken[0]) << "rank " << rank;
+    EXPECT_EQ(taken[0].front(), "liar");
+}
+
+// Many in flight, more of them than calls between two lessons.
+TEST_P(Learn, StartedCallsLearn) {
+    constexpr uint32_t kSize = 3, kAtOnce = 12;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        EXPECT_TRUE(until_replaced(context, 64, [&](uint64_t round) {
+            std::vector<std::vector<float>> data(kAtOnce, std::vector<float>(64));
+            std::vector<gcoll_request *> requests(kAtOnce);
+            for (uint32_t k = 0; k < kAtOnce; k++) {
+                fill(data[k], rank, round * kAtOnce + k);
+                gcoll_allreduce_options options;
+                gcoll_allreduce_options_init(&options);
+                options.same = GCOLL_SAME_NOWHERE;
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data[k].data(), 64, GCOLL_FLOAT32,
+                                                      GCOLL_SUM, &options, &requests[k]));
+            }
+            for (uint32_t k = 0; k < kAtOnce; k++) {
+                const uint32_t at = round % 2 ? k : kAtOnce - 1 - k;
+                ASSERT_GCOLL_OK(gcoll_request_wait(&requests[at]));
+                check(data[at], kSize, round * kAtOnce + at);
+            }
+        }));
+    });
+}
+
+// Blocking, started and persistent calls of one kind count together.
+TEST_P(Learn, FormsOfACallMix) {
+    constexpr uint32_t kSize = 3;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.same = GCOLL_SAME_NOWHERE;
+        std::vector<float> in(50), out(50);
+        gcoll_operation *operation = nullptr;
+        ASSERT_GCOLL_OK(gcoll_allreduce_create(context, in.data(), out.data(), 50, GCOLL_FLOAT32, GCOLL_SUM,
+                                               &options, &operation));
+        EXPECT_TRUE(until_replaced(context, 50, [&](uint64_t call) {
+            fill(in, rank, call);
+            gcoll_request *request = nullptr;
+            if (call % 5 == 0) {
+                ASSERT_GCOLL_OK(blocking(context, 50, call));
+                return;
+            }
+            if (call % 5 == 1) {
+                ASSERT_GCOLL_OK(gcoll_operation_run(operation));
+            } else {
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, in.data(), out.data(), 50, GCOLL_FLOAT32,
+                                                      GCOLL_SUM, &options, &request));
+                ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+            }
+            check(out, kSize, call);
+        }));
+        gcoll_operation_destroy(operation);
+    });
+}
+
+TEST_P(Learn, NothingIsLearnedWhereTheChoiceIsFixed) {
+    for (const char *tuning : {"fixed", "fixed:fit", "default"})
+        run_threads(
+            learning(3, GetParam(), tuning),
+            [&](uint32_t, gcoll_context *context) {
+                ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+                for (uint64_t call = 0; call < 200; call++)
+                    ASSERT_GCOLL_OK(blocking(context, 20, call));
+                std::string all;
+                EXPECT_EQ(explain(context, 20, &all), "liar");
+                EXPECT_EQ(all.find("learned"), std::string::npos) << all;
+            });
+}
+
+// By the choice of one rank, the first.
+TEST_P(Learn, RankZeroSaysWhetherTheChoiceIsFixed) {
+    Job job = learning(3, GetParam());
+    job.adjust = [](uint32_t rank, gcoll_context_options *options) {
+        options->tuning = rank == 0 ? "fixed" : "fit";
+    };
+    run_threads(job, [&](uint32_t, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        for (uint64_t call = 0; call < 150; call++)
+            ASSERT_GCOLL_OK(blocking(context, 20, call));
+        EXPECT_EQ(explain(context, 20), "liar");
+    });
+}
+
+// Results that must be the same in every run keep their algorithm, whatever it takes.
+TEST_P(Learn, TheSameBitsInRunsKeepTheAlgorithm) {
+    run_threads(
+        learning(3, GetParam()),
+        [&](uint32_t, gcoll_context *context) {
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+            for (uint64_t call = 0; call < 200; call++)
+                ASSERT_GCOLL_OK(blocking(context, 20, call, GCOLL_SAME_IN_RUNS));
+            std::string all;
+            EXPECT_EQ(explain(context, 20, &all, GCOLL_SAME_IN_RUNS), "liar");
+            EXPECT_EQ(all.find("learned"), std::string::npos) << all;
+        });
+}
+
+// Trials keep what the call asks for: the order of ranks, and the same bits on every rank.
+TEST_P(Learn, TrialsKeepWhatTheCallAsksFor) {
+    constexpr uint32_t kSize = 5;
+    std::vector<std::vector<double>> sums(kSize);
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.same = GCOLL_SAME_ON_RANKS;
+        gcoll_user_op left = {};
+        left.reduce = [](void *out, const void *a, const void *, uint64_t count, gcoll_type, void *) {
+            memmove(out, a, count * sizeof(int32_t)); // the left operand: does not commute
+            return GCOLL_OK;
+        };
+        for (uint32_t call = 0; call < 250; call++) {
+            double x = 0.1 * (rank + 1) + call / 3.0, sum = 0;
+            ASSERT_GCOLL_OK(gcoll_allreduce(context, &x, &sum, 1, GCOLL_FLOAT64, GCOLL_SUM, &options));
+            sums[rank].push_back(sum);
+            int32_t mine = static_cast<int32_t>(1000 * call + rank), first = -1;
+            gcoll_allreduce_options ordered;
+            gcoll_allreduce_options_init(&ordered);
+            ordered.user_op = &left;
+            ASSERT_GCOLL_OK(gcoll_allreduce(context, &mine, &first, 1, GCOLL_INT32, GCOLL_USER, &ordered));
+            ASSERT_EQ(first, static_cast<int32_t>(1000 * call));
+        }
+    });
+    for (uint32_t rank = 1; rank < kSize; rank++)
+        EXPECT_EQ(memcmp(sums[rank].data(), sums[0].data(), sums[0].size() * sizeof(double)), 0)
+            << "rank " << rank;
+}
+
+// All collectives, each with results that are checked.
+TEST_P(Learn, EveryCollectiveLearns) {
+    constexpr uint32_t kSize = 4, kCount = 8;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        for (int32_t call = 0; call < 220; call++) {
+            std::vector<int32_t> own(kCount), all(kSize * kCount);
+            for (uint32_t i = 0; i < kCount; i++)
+                own[i] = static_cast<int32_t>(call * 100 + static_cast<int32_t>(rank * 10 + i));
+            const auto at = [&](uint32_t from, uint32_t i) {
+                return call * 100 + static_cast<int32_t>(from * 10 + i);
+            };
+            ASSERT_GCOLL_OK(gcoll_allgather(context, own.data(), all.data(), kCount, GCOLL_INT32, nullptr));
+            for (uint32_t r = 0; r < kSize; r++)
+                ASSERT_EQ(all[r * kCount + 1], at(r, 1));
+            std::vector<int32_t> swapped(kSize * 2), given(kSize * 2);
+            for (uint32_t i = 0; i < kSize * 2; i++)
+                given[i] = at(rank, i);
+            ASSERT_GCOLL_OK(gcoll_alltoall(context, given.data(), swapped.data(), 2, GCOLL_INT32, nullptr));
+            for (uint32_t r = 0; r < kSize; r++)
+                ASSERT_EQ(swapped[r * 2 + 1], at(r, rank * 2 + 1));
+            std::vector<int32_t> word(kCount, rank == 2 ? call : -1);
+            ASSERT_GCOLL_OK(gcoll_broadcast(context, word.data(), kCount, GCOLL_INT32, 2, nullptr));
+            ASSERT_EQ(word[kCount - 1], call);
+            std::vector<int32_t> sum(kCount, -1);
+            ASSERT_GCOLL_OK(
+                gcoll_reduce(context, own.data(), sum.data(), kCount, GCOLL_INT32, GCOLL_SUM, 1, nullptr));
+            if (rank == 1)
+                ASSERT_EQ(sum[0], at(0, 0) + at(1, 0) + at(2, 0) + at(3, 0));
+            std::vector<int32_t> block(2, -1);
+            ASSERT_GCOLL_OK(gcoll_reduce_scatter(context, given.data(), block.data(), 2, GCOLL_INT32,
+                                                 GCOLL_SUM, nullptr));
+            ASSERT_EQ(block[0], at(0, rank * 2) + at(1, rank * 2) + at(2, rank * 2) + at(3, rank * 2));
+            ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+        }
+    });
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, Learn, gcoll_test::transports());
+
+// Times and lessons come late and in another order.
+TEST(LearnFaults, RanksAgreeInAnyOrderOfMessages) {
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        Job job = learning(2 + static_cast<uint32_t>(seed) * 2, "inproc"); // up to a tree of three levels
+        job.prepare = [seed](gcoll_hub *hub) { ASSERT_GCOLL_OK(gcoll_inproc_shuffle(hub, seed)); };
+        run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+            for (uint64_t call = 0; call < 150; call++) {
+                ASSERT_GCOLL_OK(blocking(context, 10 + call % 2, call));
+                int32_t token = rank == 1 ? 7 : 0;
+                ASSERT_GCOLL_OK(gcoll_broadcast(context, &token, 1, GCOLL_INT32, 1, nullptr));
+                EXPECT_EQ(token, 7);
+            }
+        });
+    }
+}
+
+// From a broadcast of rank 0 nothing but times comes to rank 0, and the first are lost: as bad as any message
+// that is lost, an error of the ranks that wait for the lesson.
+TEST(LearnFaults, ALostReportEndsInAnError) {
+    Job job = learning(4, "inproc");
+    job.timeout_ms = 1500;
+    const auto broadcast = [](gcoll_context *context, int32_t call) {
+        gcoll_broadcast_options options;
+        gcoll_broadcast_options_init(&options);
+        int32_t value = gcoll_context_rank(context) == 0 ? call : -1;
+        const gcoll_status status = gcoll_broadcast(context, &value, 1, GCOLL_INT32, 0, &options);
+        if (status == GCOLL_OK)
+            EXPECT_EQ(value, call);
+        return status;
+    };
+    job.prepare = [](gcoll_hub *hub) {
+        ASSERT_GCOLL_OK(gcoll_inproc_drop(hub, 3, 0, 0)); // creation measures with ranks 1 and 2
+    };
+    run_threads(job, [&](uint32_t, gcoll_context *context) {
+        gcoll_status status = GCOLL_OK;
+        int32_t call = 0;
+        for (; call < 200 && status == GCOLL_OK; call++)
+            status = broadcast(context, call);
+        EXPECT_NE(status, GCOLL_OK);
+        EXPECT_GE(call, 8);
+    });
+}
+
+// Ranks whose calls differ hear so, whether they compare fingerprints first or counts of calls.
+TEST(LearnFaults, DifferentCallsAreToldOf) {
+    Job job = learning(3, "inproc");
+    job.timeout_ms = 3000;
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        gcoll_status status = GCOLL_OK;
+        for (uint64_t call = 0; call < 100 && status == GCOLL_OK; call++)
+            status = blocking(context, rank == 2 && call >= 20 ? 11 : 10, call);
+        EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+    });
+}
+
+// A rank dies while algorithms are tried: all others hear of it, and which it was, as at any other time.
+TEST(LearnFaults, ADeadRankIsNamed) {
+    for (uint32_t call : {3u, 9u, 41u, 44u, 60u, 90u}) {
+        constexpr uint32_t kSize = 4;
+        gcoll_test::Folder folder;
+        gcoll_test::Processes ranks(kSize, [&](uint32_t rank) {
+            gcoll_store *store = nullptr;
+            EXPECT_GCOLL_OK(gcoll_store_open(folder.url().c_str(), 20000, &store));
+            gcoll_context *context =
+                gcoll_test::join(store, learning(kSize, gcoll_test::process_transport()), rank);
+            gcoll_status status = context ? GCOLL_OK : GCOLL_ERR_IO;
+            for (uint32_t i = 0; i < 300 && status == GCOLL_OK; i++) {
+                if (rank == 2 && i == call)
+                    _exit(0);
+                status = blocking(context, 30, i);
+            }
+            EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
+            EXPECT_NE(std::string(gcoll_last_error()).find("rank 2"), std::string::npos)
+                << gcoll_last_error();
+            gcoll_context_destroy(context);
+            gcoll_store_destroy(store);
+            return 0;
+        });
+        ranks.expect_success(20000, 2);
+    }
+}
+
+} // namespace
