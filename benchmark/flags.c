@@ -146,8 +146,10 @@ static const cli_flag rows[] = {
     {"--rounding", NULL, "also the largest rounding error of sums of random numbers", NULL,
      CLI_SWITCH(rounding)},
     {.help = "Choosing"},
-    {"--tuning", "WHAT", "what auto goes by: fit, default, or a tuning file (GCOLL_TUNING, or fit)", NULL,
-     CLI_TEXT(tuning)},
+    {"--tuning", "WHAT",
+     "what auto goes by: fit or a tuning file, which learn; fixed, fixed:FILE or default, which do not "
+     "(GCOLL_TUNING, or fit)",
+     NULL, CLI_TEXT(tuning)},
     {"--tune", "FILE", "find the best of --algorithm (all) for --collective (all), and write that to FILE",
      NULL, CLI_TEXT(tune)},
     {"--tune-check", NULL, "compare auto with the best of --algorithm (all)", NULL, CLI_SWITCH(tune_check)},

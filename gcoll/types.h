@@ -101,8 +101,8 @@ typedef enum gcoll_same {
     GCOLL_SAME_DEFAULT = 0,  /* of a call: as its context's options say; of a context: on every rank */
     GCOLL_SAME_ON_RANKS = 1, /* on every rank */
     GCOLL_SAME_IN_RUNS = 2,  /* also in every run with the same calls, inputs and number of ranks. auto then
-                              * uses neither measured costs nor the lateness of ranks, only the call,
-                              * options.cost and a tuning file */
+                              * uses neither measured costs nor the lateness of ranks nor what other calls have
+                              * taken, only the call, options.cost and a tuning file */
     GCOLL_SAME_NOWHERE = 3   /* nowhere: any algorithm may be used, and ranks may get sums that differ in the
                               * last bits */
 } gcoll_same;

@@ -4,6 +4,8 @@
 #ifndef GCOLL_CALL_CALL_H
 #define GCOLL_CALL_CALL_H
 
+#include <string.h>
+
 #include "algorithms/algorithms.h"
 #include "gcoll/accelerate/accelerate.h"
 #include "gcoll/context/context.h"
@@ -43,6 +45,11 @@ _Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t
 /* The result must be the same in every run, so measured values must not influence the choice. */
 static inline bool gcoll_call_is_fixed(const gcoll_call *call) {
     return (call->needs & GCOLL_CLAIM_RUN_IDENTICAL) != 0;
+}
+
+/* Whether the call names no algorithm. */
+static inline bool gcoll_call_is_auto(const gcoll_call *call) {
+    return call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0;
 }
 
 /* The alignment of elements in bytes: the largest power of two that divides their size, 16 at most. */
@@ -96,8 +103,9 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
  */
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                gcoll_choice *choice, uint64_t *mark, double *seconds);
-/* Lists the algorithms that can serve the call, as texts, and their seconds by the cost model: the choice of
- * auto first, then the others, the fastest first. The same on every rank for calls that are alike. */
+/* Lists algorithms that can serve the call with little scratch, as texts, and their seconds by the cost
+ * model: the choice of auto first, then the others, the fastest first. The same on every rank for calls that
+ * are alike. */
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                                    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, uint32_t room,
                                    uint32_t *count);
@@ -244,7 +252,7 @@ typedef struct gcoll_arguments {
     gcoll_done_fn done; /* options.done, or NULL */
     void *done_arg;
     bool keep_input; /* options.keep_input */
-    uint32_t trial;  /* of context->learner; 0: none */
+    uint32_t taught; /* token of context->learner (hooks.h); 0: none */
 } gcoll_arguments;
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the

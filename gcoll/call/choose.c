@@ -298,6 +298,8 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
 
 #define CANDIDATES_FIRST 16
 #define BASIS_BYTES      768
+/* Scratch that any call may take. */
+#define FRUGAL_BYTES 65536
 
 struct explanation {
     gcoll_candidate *candidates;
@@ -354,6 +356,13 @@ static gcoll_status judge_all(gcoll_context *context, const gcoll_call *call, gc
     return status;
 }
 
+/* Whether trying the algorithm takes no more memory than a program that makes the call can be expected to
+ * have. */
+static bool is_frugal(const gcoll_call *call, const gcoll_candidate *candidate) {
+    const double vector = (double)call->count * call->element_bytes;
+    return candidate->cost.scratch * call->element_bytes <= 2 * vector + FRUGAL_BYTES;
+}
+
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                                    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, uint32_t room,
                                    uint32_t *count) {
@@ -376,6 +385,8 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
         const gcoll_candidate *candidate = &e.candidates[i];
         if (candidate->status != GCOLL_OK || !(candidate->seconds < HUGE_VAL) || *count == room)
             break;
+        if (!is_frugal(call, candidate))
+            continue;
         gcoll_choice_format(&candidate->choice, texts[*count], GCOLL_ALGORITHM_TEXT_MAX);
         if (strcmp(texts[*count], texts[0]) == 0)
             seconds[0] = candidate->seconds;
@@ -411,7 +422,7 @@ static void name_choice(gcoll_context *context, const gcoll_call *call, const gc
                         char *name, size_t bytes) {
     gcoll_taught taught = {0};
     if (context->learner)
-        context->learner->enter(context, call, &(gcoll_blocks){0}, 0, GCOLL_FORM_ONCE, &taught);
+        context->learner->enter(context, call, &(gcoll_blocks){0}, 0, GCOLL_FORM_NONE, &taught);
     if (taught.algorithm)
         snprintf(name, bytes, "%s", taught.algorithm);
     else

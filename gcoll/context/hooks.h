@@ -31,24 +31,39 @@ struct gcoll_hooks {
                    gcoll_choice *choice, uint64_t *mark);
 };
 
-/* How a call asks: it blocks; it is started; or it asks once for all its runs. */
-typedef enum gcoll_form { GCOLL_FORM_BLOCKING, GCOLL_FORM_STARTED, GCOLL_FORM_ONCE } gcoll_form;
+/* How a call asks: it blocks, or it is started; or nothing is called, and the next call's algorithm is asked
+ * for. */
+typedef enum gcoll_form { GCOLL_FORM_BLOCKING, GCOLL_FORM_STARTED, GCOLL_FORM_NONE } gcoll_form;
 
 typedef struct gcoll_taught {
     const char *algorithm; /* that the call takes, valid as long as the context; NULL: what auto chooses */
-    uint32_t trial;        /* not 0: `took` is to be called with it */
+    uint32_t token;        /* for `begins` and `took`; 0: neither is called */
+    bool is_settled;       /* nothing is tried: calls take this algorithm until times change */
 } gcoll_taught;
 
+/* A token whose call is not timed. */
+#define GCOLL_TAUGHT_UNTIMED UINT32_C(0xff)
+
 struct gcoll_learner {
-    /* Called before each collective call. May wait for what other ranks do in earlier calls. */
+    /* Whether calls like this one learn: the same on every rank. */
+    bool (*teaches)(const struct gcoll_call *call);
+    /* Called before each collective call. May wait for what other ranks do in earlier calls. May be called
+     * again if the call does not begin. */
     gcoll_status (*enter)(gcoll_context *context, const struct gcoll_call *call,
                           const struct gcoll_blocks *blocks, int64_t timeout_ms, gcoll_form form,
                           gcoll_taught *taught);
-    /* The call has ended with success, ns after it began. May be called from within the transport's work. */
-    void (*took)(gcoll_context *context, uint32_t trial, int64_t ns);
+    /* The call begins: it counts, on this rank as on all others. */
+    void (*begins)(gcoll_context *context, uint32_t token);
+    /* It has ended with success, ns after it began. Not if its token is untimed. May be called from within
+     * the transport's work. */
+    void (*took)(gcoll_context *context, uint32_t token, int64_t ns);
     /* Adds a line on what is known of such calls; nothing if nothing is. */
     void (*explain)(const gcoll_context *context, const struct gcoll_call *call, gcoll_text *said);
 };
+
+static inline bool gcoll_taught_is_timed(uint32_t token) {
+    return token != 0 && (token & GCOLL_TAUGHT_UNTIMED) != GCOLL_TAUGHT_UNTIMED;
+}
 
 /* Of ranks that agree on the results of calls. */
 struct gcoll_jury {

@@ -14,10 +14,12 @@
 
 #define WARM_CALLS 8
 #define WARM_BURST 3 /* of these the first calls make plans and connections */
-/* The lag of the first lesson, and of those after calls that ranks start without waiting: so far may a rank
- * be ahead. */
-#define LONG_LAG  32
-#define SHORT_LAG 6
+/* The lag of the first lesson, and of calls in which ranks may run ahead of others: so far they may. Of
+ * others the one of lessons that watch, as programs may go on to start such calls, and of those that try
+ * something. */
+#define LONG_LAG   64
+#define MIDDLE_LAG 24
+#define SHORT_LAG  6
 
 #define BUDGET         20.0 /* usual calls */
 #define MOST_PREDICTED 3.0  /* nothing is tried that the model takes for slower by this factor */
@@ -159,11 +161,11 @@ static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
 
 /* ---- What comes next ------------------------------------------------------------------------ */
 
-static gcoll_lesson after(const gcoll_lesson *ended, bool starts) {
+static gcoll_lesson after(const gcoll_lesson *ended, bool runs_ahead) {
     return (gcoll_lesson){.begin = gcoll_lesson_end(ended),
                           .number = ended->number + 1,
                           .usual = ended->usual,
-                          .lag = starts ? LONG_LAG : SHORT_LAG};
+                          .lag = runs_ahead ? LONG_LAG : SHORT_LAG};
 }
 
 static double larger(double a, double b) {
@@ -351,8 +353,8 @@ void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t cou
 }
 
 gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
-                              bool starts) {
-    gcoll_lesson next = after(ended, starts);
+                              bool runs_ahead) {
+    gcoll_lesson next = after(ended, runs_ahead);
     switch (judge->state) {
     case GCOLL_JUDGE_WARM: {
         double values[GCOLL_LEARN_SAMPLES], error;
@@ -374,5 +376,7 @@ gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, con
         watch(judge, ended, samples, &next);
         break;
     }
+    if (next.tried == 0 && next.lag < MIDDLE_LAG)
+        next.lag = MIDDLE_LAG;
     return next;
 }

@@ -4,6 +4,7 @@
  *
  *   judge.h  judge.c   what is tried, and what is kept: pure decisions
  *   site.c             kinds of calls, their lessons and times, and the hooks in each call
+ *   save.c             what was learned, as a tuning file
  *   tree.c             times go up a tree of the ranks to rank 0, lessons come down it
  *
  * The rest of the core knows it by hooks (context/hooks.h) and as an activity (live/live.h).

@@ -32,6 +32,7 @@ typedef struct gcoll_study {
     double predicted[GCOLL_LEARN_CANDIDATES]; /* seconds */
     gcoll_lesson lesson, next;
     bool has_next, has_reported;
+    bool is_rooted;   /* ranks may leave such a call before all have entered it */
     bool starts;      /* a rank of this one's part of the tree starts such calls without waiting for each */
     uint32_t missing; /* counted calls of this rank that have not ended */
     uint32_t unheard; /* ranks below this one that have not reported */
@@ -46,7 +47,8 @@ typedef struct gcoll_study {
 struct gcoll_learn_site {
     gcoll_call call; /* without what may differ between ranks */
     uint32_t number;
-    uint64_t calls;
+    uint64_t calls;     /* that have begun */
+    bool is_known;      /* the candidates have been listed */
     gcoll_study *study; /* NULL: it has not come often, or one algorithm alone can serve it */
 };
 
@@ -65,7 +67,7 @@ struct gcoll_learn {
 
 void gcoll_learn_place(gcoll_learn *learn);
 /* Makes the boxes of a study. */
-gcoll_status gcoll_learn_open(gcoll_learn *learn, gcoll_learn_site *site);
+gcoll_status gcoll_learn_open(gcoll_learn *learn, gcoll_learn_site *site, gcoll_study *study);
 /* Begins study->lesson: posts the receives of its messages. */
 void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site);
 /* Sends what can be sent: reports whose part of the tree is complete, and lessons. */

@@ -15,15 +15,16 @@
 
 #define TOKEN_BITS 8 /* of a token: the sample; the site stands above it, counted from 1 */
 
-_Static_assert(GCOLL_LEARN_SAMPLES < 1 << TOKEN_BITS, "a sample fits a token");
+_Static_assert(GCOLL_LEARN_SAMPLES < GCOLL_TAUGHT_UNTIMED && GCOLL_TAUGHT_UNTIMED < 1 << TOKEN_BITS,
+               "a sample fits a token");
 
 /* ---- Sites ---------------------------------------------------------------------------------- */
 
 /* Whether auto chooses the algorithm by what can be measured, and every rank knows all that decides it. */
 static bool is_learned(const gcoll_call *call) {
-    return (call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0) &&
-           !gcoll_call_is_fixed(call) && !gcoll_call_has_own_blocks(call) && call->arrival == 0 &&
-           call->count > 0 && call->collective != GCOLL_PAIRWISE_EXCHANGE;
+    return gcoll_call_is_auto(call) && !gcoll_call_is_fixed(call) && !gcoll_call_has_own_blocks(call) &&
+           call->arrival == 0 && (call->count > 0 || call->collective == GCOLL_BARRIER) &&
+           call->collective != GCOLL_PAIRWISE_EXCHANGE;
 }
 
 static gcoll_learn_site *find(gcoll_learn *learn, const gcoll_call *call) {
@@ -60,16 +61,16 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
         return no_memory();
     gcoll_status status = gcoll_call_candidates(learn->context, &site->call, blocks, study->texts,
                                                 study->predicted, GCOLL_LEARN_CANDIDATES, &study->count);
+    if (status == GCOLL_OK && study->count >= 2)
+        status = gcoll_learn_open(learn, site, study);
     if (status != GCOLL_OK || study->count < 2) {
         free(study);
         return status;
     }
-    site->study = study;
+    study->is_rooted = gcoll_collective_has_root((gcoll_collective)site->call.collective);
     study->lesson = gcoll_lesson_first();
     gcoll_judge_begin(&study->judge, study->predicted, study->count);
-    status = gcoll_learn_open(learn, site);
-    if (status != GCOLL_OK)
-        return status;
+    site->study = study;
     gcoll_learn_listen(learn, site);
     for (uint64_t call = 1; call < GCOLL_LEARN_FROM; call++)
         study->missing -= gcoll_lesson_sample(&study->lesson, call) != GCOLL_LEARN_NONE;
@@ -82,13 +83,17 @@ static bool has_lesson(const void *site) {
     return ((const gcoll_learn_site *)site)->study->has_next;
 }
 
+static bool reach(void *context, uint32_t peer) {
+    return gcoll_peer_need(context, peer, false);
+}
+
 static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int64_t timeout_ms) {
     gcoll_context *context = learn->context;
     const gcoll_wait wait = {has_lesson, NULL, site, .timeout_ms = timeout_ms};
     learn->waits = site;
-    if (learn->above != GCOLL_NO_RANK && !gcoll_peer_need(context, learn->above, false))
-        return gcoll_context_settle(context);
-    const gcoll_status status = gcoll_progress_wait(context, &wait);
+    gcoll_learn_each_waited(context, reach, context); /* who has left is told of at once */
+    const gcoll_status status =
+        context->health.broken ? gcoll_context_settle(context) : gcoll_progress_wait(context, &wait);
     learn->waits = NULL;
     return status;
 }
@@ -117,7 +122,7 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
     if (!is_learned(call))
         return GCOLL_OK;
     gcoll_learn_site *site = find(learn, call);
-    if (form == GCOLL_FORM_ONCE) {
+    if (form == GCOLL_FORM_NONE) {
         if (site && site->study)
             taught->algorithm = text_of(site->study, site->study->lesson.usual);
         return GCOLL_OK;
@@ -128,28 +133,39 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         status = make_site(learn, call, &site);
     if (status != GCOLL_OK)
         return status;
-    const uint64_t number = ++site->calls;
-    if (number == GCOLL_LEARN_FROM)
+    const uint64_t number = site->calls + 1;
+    if (number == GCOLL_LEARN_FROM && !site->is_known) {
         status = make_study(learn, site, blocks);
+        site->is_known = status == GCOLL_OK;
+    }
     gcoll_study *study = site->study;
-    if (status != GCOLL_OK || !study)
-        return status;
-    if (number == gcoll_lesson_end(&study->lesson))
+    if (status == GCOLL_OK && study && number == gcoll_lesson_end(&study->lesson))
         status = begin_next(learn, site, timeout_ms);
     if (status != GCOLL_OK)
         return status;
+    taught->token = (site->number + 1) << TOKEN_BITS | GCOLL_TAUGHT_UNTIMED;
+    if (!study)
+        return GCOLL_OK;
     study->starts |= form == GCOLL_FORM_STARTED;
     taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
+    taught->is_settled = study->lesson.tried == 0;
     const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
     if (sample != GCOLL_LEARN_NONE)
-        taught->trial = (site->number + 1) << TOKEN_BITS | sample;
+        taught->token = (site->number + 1) << TOKEN_BITS | sample;
     return GCOLL_OK;
 }
 
-static void took(gcoll_context *context, uint32_t trial, int64_t ns) {
-    gcoll_learn *learn = context->learn;
-    gcoll_study *study = learn->sites[(trial >> TOKEN_BITS) - 1]->study;
-    study->sums[trial & ((1U << TOKEN_BITS) - 1)] += (double)ns;
+static void begins(gcoll_context *context, uint32_t token) {
+    gcoll_learn_site *site = context->learn->sites[(token >> TOKEN_BITS) - 1];
+    const gcoll_study *study = site->study;
+    site->calls++;
+    if (study && study->missing == 0 && !study->has_reported)
+        gcoll_live_due(context, &gcoll_learn_activity);
+}
+
+static void took(gcoll_context *context, uint32_t token, int64_t ns) {
+    gcoll_study *study = context->learn->sites[(token >> TOKEN_BITS) - 1]->study;
+    study->sums[token & GCOLL_TAUGHT_UNTIMED] += (double)ns;
     if (--study->missing == 0)
         gcoll_live_due(context, &gcoll_learn_activity);
 }
@@ -175,7 +191,8 @@ static void explain(const gcoll_context *context, const gcoll_call *call, gcoll_
     gcoll_text_add(said, "\n");
 }
 
-static const gcoll_learner learner = {.enter = enter, .took = took, .explain = explain};
+static const gcoll_learner learner = {
+    .teaches = is_learned, .enter = enter, .begins = begins, .took = took, .explain = explain};
 
 /* ---- The activity's table -------------------------------------------------------------------- */
 
@@ -212,7 +229,7 @@ static void say_name(const gcoll_context *context, uint32_t peer, char *text, si
 }
 
 const gcoll_activity gcoll_learn_activity = {
-    .order = 4,
+    .order = 1,
     .advance = gcoll_learn_tend,
     .has_work = has_work,
     .each_waited = gcoll_learn_each_waited,

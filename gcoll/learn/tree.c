@@ -14,22 +14,16 @@
 #include "gcoll/base/hash.h"
 #include "gcoll/learn/learn_internal.h"
 
-#define STREAM_REPORT (GCOLL_STREAM_LEARN | UINT64_C(1) << 32) /* plus the number of the site */
+#define STREAM_REPORT (GCOLL_STREAM_LEARN | UINT64_C(1) << 32) /* plus the kind of call, as 32 bits */
 #define STREAM_LESSON (GCOLL_STREAM_LEARN | UINT64_C(2) << 32)
 
 #define LONGEST_NS 1e15 /* limit for times: 11 days */
 
 /* Byte offsets; numbers are little-endian. */
-enum {
-    REPORT_KIND = 0, /* hash of the kind of call */
-    REPORT_STARTS = 4,
-    REPORT_SAMPLES = 8,
-    REPORT_BYTES = REPORT_SAMPLES + 8 * GCOLL_LEARN_SAMPLES
-};
+enum { REPORT_STARTS = 0, REPORT_SAMPLES = 8, REPORT_BYTES = REPORT_SAMPLES + 8 * GCOLL_LEARN_SAMPLES };
 
 enum {
-    LESSON_KIND = 0,
-    LESSON_NUMBER = 4,
+    LESSON_NUMBER = 0,
     LESSON_BEGIN = 8,
     LESSON_USUAL = 16,
     LESSON_TRIED = 20,
@@ -48,7 +42,7 @@ void gcoll_learn_place(gcoll_learn *learn) {
     learn->fan = (uint32_t)((end < size ? end : size) - learn->below);
 }
 
-/* The kind of call as 32 bits, by which both sides see that they speak of the same. */
+/* The kind of call as 32 bits: ranks that speak of different ones never hear each other. */
 static uint32_t kind_of(const gcoll_learn_site *site) {
     return (uint32_t)gcoll_hash_mix(gcoll_hash_bytes(GCOLL_HASH_START, &site->call, sizeof site->call));
 }
@@ -63,8 +57,7 @@ static uint8_t *give(gcoll_learn *learn, gcoll_learn_box *box, gcoll_learn_site 
     return at + bytes;
 }
 
-gcoll_status gcoll_learn_open(gcoll_learn *learn, gcoll_learn_site *site) {
-    gcoll_study *study = site->study;
+gcoll_status gcoll_learn_open(gcoll_learn *learn, gcoll_learn_site *site, gcoll_study *study) {
     const size_t bytes = (size_t)(learn->fan + 1) * (REPORT_BYTES + LESSON_BYTES);
     study->memory = malloc(bytes);
     if (!study->memory)
@@ -91,7 +84,7 @@ static void came(gcoll_message *message) {
 
 static void post(gcoll_learn_box *box, uint32_t peer, uint64_t stream, uint64_t bytes, bool sends) {
     const gcoll_context *context = box->learn->context;
-    box->message = (gcoll_message){.stream = stream | box->site->number,
+    box->message = (gcoll_message){.stream = stream | kind_of(box->site),
                                    .index = box->site->study->lesson.number,
                                    .granule = 1,
                                    .bytes = bytes,
@@ -133,24 +126,12 @@ static void nonsense(gcoll_learn *learn, uint32_t peer, const char *what, const 
                 what, gcoll_collective_name((gcoll_collective)site->call.collective));
 }
 
-/* Ranks that count other calls than this one have called something else before. */
-static void mismatch(gcoll_learn *learn, uint32_t peer, const gcoll_learn_site *site) {
-    gcoll_break(
-        learn->context, GCOLL_ERR_MISMATCH, GCOLL_NO_RANK,
-        "rank %u and rank %u have made different calls before this %s: they count its kind differently", peer,
-        learn->context->rank, gcoll_collective_name((gcoll_collective)site->call.collective));
-}
-
 /* Adds what has come from below. False: the context broke. */
 static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
     gcoll_study *study = site->study;
     const uint8_t *bytes = study->below[i].bytes;
     study->below[i].has_come = false;
     study->unheard--;
-    if (gcoll_get_le(bytes + REPORT_KIND, 4) != kind_of(site)) {
-        mismatch(learn, learn->below + i, site);
-        return false;
-    }
     study->starts |= gcoll_get_le(bytes + REPORT_STARTS, 4) != 0;
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const uint64_t bits = gcoll_get_le(bytes + REPORT_SAMPLES + 8 * (size_t)k, 8);
@@ -168,7 +149,6 @@ static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
 static void report(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
     uint8_t *bytes = study->report.bytes;
-    gcoll_put_le(bytes + REPORT_KIND, kind_of(site), 4);
     gcoll_put_le(bytes + REPORT_STARTS, study->starts, 4);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const double ns = fmin(study->sums[k], LONGEST_NS);
@@ -183,7 +163,6 @@ static void report(gcoll_learn *learn, gcoll_learn_site *site) {
 
 static void write_lesson(const gcoll_learn_site *site, uint8_t *bytes) {
     const gcoll_lesson *lesson = &site->study->next;
-    gcoll_put_le(bytes + LESSON_KIND, kind_of(site), 4);
     gcoll_put_le(bytes + LESSON_NUMBER, lesson->number, 4);
     gcoll_put_le(bytes + LESSON_BEGIN, lesson->begin, 8);
     gcoll_put_le(bytes + LESSON_USUAL, lesson->usual, 4);
@@ -199,8 +178,8 @@ static bool read_lesson(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
     const uint8_t *bytes = study->lesson_in.bytes;
     study->lesson_in.has_come = false;
-    if (gcoll_get_le(bytes + LESSON_KIND, 4) != kind_of(site)) {
-        mismatch(learn, learn->above, site);
+    if (!study->has_reported) {
+        nonsense(learn, learn->above, "a lesson ahead of all times", site);
         return false;
     }
     const gcoll_lesson lesson = {.number = (uint32_t)gcoll_get_le(bytes + LESSON_NUMBER, 4),
@@ -223,7 +202,8 @@ static bool read_lesson(gcoll_learn *learn, gcoll_learn_site *site) {
 static void decide(const gcoll_learn *learn, gcoll_study *study) {
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++)
         study->sums[k] /= learn->context->size;
-    study->next = gcoll_judge_next(&study->judge, &study->lesson, study->sums, study->starts);
+    study->next =
+        gcoll_judge_next(&study->judge, &study->lesson, study->sums, study->starts || study->is_rooted);
 }
 
 static void tell(gcoll_learn *learn, gcoll_learn_site *site) {
@@ -236,12 +216,19 @@ static void tell(gcoll_learn *learn, gcoll_learn_site *site) {
     }
 }
 
+/* Whether this rank's calls of the lesson have ended, and another one has begun: so the job goes on, and the
+ * ranks above are still there. */
+static bool is_over(const gcoll_learn_site *site) {
+    const gcoll_lesson *lesson = &site->study->lesson;
+    return site->study->missing == 0 && site->calls >= lesson->begin + lesson->calls;
+}
+
 static void tend(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
     for (uint32_t i = 0; i < learn->fan; i++)
         if (study->below[i].has_come && !hear(learn, site, i))
             return;
-    if (study->missing == 0 && study->unheard == 0 && !study->has_reported) {
+    if (is_over(site) && study->unheard == 0 && !study->has_reported) {
         study->has_reported = true;
         if (learn->above == GCOLL_NO_RANK) {
             decide(learn, study);

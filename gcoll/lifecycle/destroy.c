@@ -64,6 +64,7 @@ void gcoll_context_end(gcoll_context *context, int64_t limit_ms, int64_t least_m
     gcoll_context_close_event(context);
     if (!gcoll_is_forked(context))
         gcoll_monitor_linked.print(context);
+    gcoll_learn_save(context);
     if (gcoll_live_in_flight(context)) /* each unfinished run has a request, which counts */
         gcoll_break(context, GCOLL_ERR_PEER, context->rank,
                     "rank %u destroyed its context with work in flight", context->rank);

@@ -47,10 +47,6 @@ static void destroy(gcoll_context *context) {
 
 /* ---- Sites -------------------------------------------------------------------------------- */
 
-static bool is_auto(const gcoll_call *call) {
-    return call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0;
-}
-
 /* Whether the monitor watches the call: its arguments are the same on every rank, and auto selects its
  * algorithm. */
 static bool is_watched(const gcoll_call *call) {
@@ -62,9 +58,9 @@ static bool is_watched(const gcoll_call *call) {
     case GCOLL_REDUCE_SCATTER:
     case GCOLL_BROADCAST:
     case GCOLL_ALLGATHER:
-        return call->count > 0 && is_auto(call);
+        return call->count > 0 && gcoll_call_is_auto(call);
     case GCOLL_BARRIER:
-        return is_auto(call);
+        return gcoll_call_is_auto(call);
     default:
         return false;
     }

@@ -341,4 +341,4 @@ static bool has_work(const gcoll_context *context) {
     return context->oneside->regions || context->oneside->accesses;
 }
 
-const gcoll_activity gcoll_oneside_activity = {.order = 1, .advance = serve_arrived, .has_work = has_work};
+const gcoll_activity gcoll_oneside_activity = {.order = 2, .advance = serve_arrived, .has_work = has_work};

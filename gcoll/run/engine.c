@@ -457,8 +457,8 @@ static bool settle_doubt(const gcoll_run *run) {
 
 static void note_end(const gcoll_run *run) {
     gcoll_record_end(run->context, run->sequence, run->begun, &run->entry->record);
-    if (run->trial)
-        run->context->learner->took(run->context, run->trial, gcoll_now_ns() - run->trial_ns);
+    if (gcoll_taught_is_timed(run->taught))
+        run->context->learner->took(run->context, run->taught, gcoll_now_ns() - run->timed_ns);
 }
 
 void gcoll_run_finish_step(gcoll_run *run, uint32_t index) {

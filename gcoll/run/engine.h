@@ -70,8 +70,8 @@ struct gcoll_run {
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
-    uint32_t trial;     /* of context->learner, which is told how long the run takes; 0: it is not */
-    int64_t trial_ns;   /* when it began */
+    uint32_t taught;    /* token of context->learner (hooks.h); 0: none */
+    int64_t timed_ns;   /* when it began, if the token is timed */
     uint64_t begun;     /* for the recorder */
     uint64_t *recorded; /* by step: its id in the recorder; NULL: steps are not recorded */
     uint64_t *heard;    /* by slot: the latest operation whose fingerprint is known to have arrived */

@@ -1,5 +1,7 @@
 /* gcoll/run/operation.c - the persistent form: a plan bound to buffers once, run many times. */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gcoll/run/engine.h"
 #include "gcoll/run/request.h"
@@ -10,50 +12,85 @@
 /* A larger run is destroyed when another one takes its place: most of it is scratch. */
 #define KEPT_BYTES (UINT64_C(4) << 20)
 
-/* The runs of an operation that may be run by several algorithms, as context->learner says. */
+/* The runs of an operation that may be run by several algorithms, as context->learner says; and its
+ * arguments, from which they are made, with copies of all that these point to. */
 struct gcoll_variants {
-    gcoll_call call; /* as auto sees it */
-    const void *in;
-    void *out;
-    gcoll_buffers buffers; /* point to in and out */
+    gcoll_arguments arguments;
     gcoll_user_op user;
     const char *algorithms[VARIANTS]; /* NULL: auto's own */
     gcoll_run *runs[VARIANTS];        /* NULL: none now */
     uint32_t current;
+    bool has_others; /* there is another run than the current one */
 };
 
-/* Whether the call can be planned anew from what is kept of it. */
-static bool may_vary(const gcoll_context *context, const gcoll_arguments *arguments) {
-    const gcoll_call *call = &arguments->call;
-    return context->learner && call->algorithm[0] == '\0' && call->buffers == 1 && call->in_list == 0 &&
-           call->out_list == 0 && call->places == 0 && call->blocks_hash == 0 && !arguments->done &&
-           !arguments->keep_input && !arguments->buffers.streams;
+/* Copies what *from points to to *at, and moves *at behind it; only measures it if copies is false. */
+static void keep(const void **from, size_t bytes, char **at, bool copies) {
+    const size_t room = (bytes + 15) & ~(size_t)15;
+    if (!*from)
+        return;
+    if (copies) {
+        memcpy(*at, *from, bytes);
+        *from = *at;
+    }
+    *at += room;
 }
 
-static gcoll_status make_variants(const gcoll_arguments *arguments, gcoll_variants **out) {
-    gcoll_variants *variants = calloc(1, sizeof *variants);
-    if (!variants)
+#define KEEP(pointer, count)                                                                                 \
+    keep((const void **)(uintptr_t) & (pointer), (count) * sizeof *(pointer), &at, copies)
+
+static void keep_list(gcoll_list *list, char **to, bool copies) {
+    char *at = *to;
+    if (list->entries > 0) {
+        KEEP(list->at, list->entries);
+        KEEP(list->offsets, list->entries + (size_t)1);
+    }
+    *to = at;
+}
+
+/* Lets all pointers of arguments point to copies behind `base`; returns their bytes. */
+static size_t keep_arguments(gcoll_arguments *arguments, uint32_t size, char *base, bool copies) {
+    gcoll_buffers *buffers = &arguments->buffers;
+    gcoll_blocks *blocks = &arguments->blocks;
+    const uint32_t count = arguments->call.buffers;
+    char *at = base;
+    KEEP(buffers->in, count);
+    KEEP(buffers->out, count);
+    KEEP(buffers->streams, count);
+    keep_list(&buffers->in_list, &at, copies);
+    keep_list(&buffers->out_list, &at, copies);
+    KEEP(blocks->offsets, size + (size_t)1);
+    KEEP(blocks->recv_offsets, size + (size_t)1);
+    KEEP(blocks->in_memory, count);
+    KEEP(blocks->out_memory, count);
+    return (size_t)(at - base);
+}
+
+static gcoll_status make_variants(const gcoll_context *context, const gcoll_arguments *arguments,
+                                  gcoll_variants **out) {
+    gcoll_arguments measured = *arguments;
+    const size_t head = (sizeof(gcoll_variants) + 15) & ~(size_t)15;
+    char *memory = calloc(1, head + keep_arguments(&measured, context->size, NULL, false));
+    if (!memory)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an operation");
-    variants->call = arguments->call;
-    variants->in = arguments->buffers.in ? arguments->buffers.in[0] : NULL;
-    variants->out = arguments->buffers.out ? arguments->buffers.out[0] : NULL;
-    variants->buffers = arguments->buffers;
-    variants->buffers.in = &variants->in;
-    variants->buffers.out = &variants->out;
-    if (arguments->user_op)
+    gcoll_variants *variants = (gcoll_variants *)(void *)memory;
+    variants->arguments = *arguments;
+    keep_arguments(&variants->arguments, context->size, memory + head, true);
+    if (arguments->user_op) {
         variants->user = *arguments->user_op;
+        variants->arguments.user_op = &variants->user;
+    }
     *out = variants;
     return GCOLL_OK;
 }
 
-static gcoll_status obtain_variant(gcoll_context *context, const gcoll_variants *variants,
-                                   const char *algorithm, gcoll_run **out) {
-    gcoll_arguments arguments = {.call = variants->call, .buffers = variants->buffers};
-    if (variants->call.op == GCOLL_USER)
-        arguments.user_op = &variants->user;
+static gcoll_status obtain_variant(gcoll_operation *operation, const char *algorithm, gcoll_run **out) {
+    gcoll_arguments arguments = operation->variants->arguments;
     if (algorithm)
         gcoll_call_name(&arguments.call, algorithm);
-    return gcoll_run_obtain(context, &arguments, true, out);
+    const gcoll_status status = gcoll_run_obtain(operation->request.context, &arguments, true, out);
+    if (status == GCOLL_OK && operation->request.tell)
+        (*out)->tells = &operation->request;
+    return status;
 }
 
 /* Where a run by that algorithm is, or may be put. */
@@ -70,20 +107,26 @@ static uint32_t place_of(gcoll_variants *variants, const char *algorithm) {
     return place;
 }
 
+static void name_algorithm(gcoll_operation *operation) {
+    snprintf(operation->algorithm, sizeof operation->algorithm, "%s",
+             gcoll_run_entry(operation->request.run)->algorithm);
+}
+
 /* Makes the run by that algorithm the operation's. */
 static gcoll_status take_variant(gcoll_operation *operation, const char *algorithm) {
     gcoll_variants *variants = operation->variants;
     const uint32_t before = variants->current;
     const uint32_t place = place_of(variants, algorithm);
     if (!variants->runs[place]) {
-        const gcoll_status status =
-            obtain_variant(operation->request.context, variants, algorithm, &variants->runs[place]);
+        const gcoll_status status = obtain_variant(operation, algorithm, &variants->runs[place]);
         if (status != GCOLL_OK)
             return status;
         variants->algorithms[place] = algorithm;
     }
     variants->current = place;
+    variants->has_others = true;
     operation->request.run = variants->runs[place];
+    name_algorithm(operation);
     if (place != before && gcoll_run_memory_bytes(variants->runs[before]) > KEPT_BYTES) {
         gcoll_run_destroy(variants->runs[before]);
         variants->runs[before] = NULL;
@@ -91,17 +134,29 @@ static gcoll_status take_variant(gcoll_operation *operation, const char *algorit
     return GCOLL_OK;
 }
 
+static void drop_others(gcoll_variants *variants) {
+    for (uint32_t i = 0; i < VARIANTS; i++)
+        if (i != variants->current) {
+            gcoll_run_destroy(variants->runs[i]);
+            variants->runs[i] = NULL;
+        }
+    variants->has_others = false;
+}
+
 /* Before each run: follows what was learned. */
 static gcoll_status vary(gcoll_operation *operation, bool waits) {
     gcoll_context *context = operation->request.context;
     gcoll_variants *variants = operation->variants;
+    const gcoll_arguments *arguments = &variants->arguments;
     gcoll_taught taught;
     gcoll_status status =
-        context->learner->enter(context, &variants->call, &(gcoll_blocks){0}, operation->request.timeout_ms,
+        context->learner->enter(context, &arguments->call, &arguments->blocks, operation->request.timeout_ms,
                                 waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, &taught);
     if (status == GCOLL_OK && taught.algorithm != variants->algorithms[variants->current])
         status = take_variant(operation, taught.algorithm);
-    operation->request.run->trial = taught.trial;
+    if (status == GCOLL_OK && taught.is_settled && variants->has_others)
+        drop_others(variants);
+    operation->request.run->taught = taught.token;
     return gcoll_run_out(context, status); /* the other ranks would wait for this one */
 }
 
@@ -118,7 +173,7 @@ static void destroy_variants(gcoll_operation *operation) {
 
 /* The operation struct is allocated apart from the context: a caller may by mistake destroy it after the
  * context, and that must be harmless. */
-gcoll_status gcoll_operation_create(gcoll_context *context, gcoll_arguments *arguments,
+gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
                                     gcoll_operation **out) {
     gcoll_operation *operation = calloc(1, sizeof *operation);
     if (!operation)
@@ -127,10 +182,8 @@ gcoll_status gcoll_operation_create(gcoll_context *context, gcoll_arguments *arg
     operation->request.kept = true;
     operation->request.timeout_ms = arguments->timeout_ms;
     gcoll_status status = GCOLL_OK;
-    if (may_vary(context, arguments))
-        status = make_variants(arguments, &operation->variants);
-    else
-        status = gcoll_run_learn(context, arguments, GCOLL_FORM_ONCE);
+    if (context->learner && context->learner->teaches(&arguments->call))
+        status = make_variants(context, arguments, &operation->variants);
     if (status == GCOLL_OK)
         status = gcoll_run_obtain(context, arguments, true, &operation->request.run);
     if (status != GCOLL_OK) {
@@ -140,6 +193,7 @@ gcoll_status gcoll_operation_create(gcoll_context *context, gcoll_arguments *arg
     }
     if (operation->variants)
         operation->variants->runs[0] = operation->request.run;
+    name_algorithm(operation);
     operation->request.tell = arguments->done;
     operation->request.tell_arg = arguments->done_arg;
     if (arguments->done)
@@ -246,7 +300,7 @@ gcoll_request *gcoll_operation_request(gcoll_operation *operation) {
 }
 
 const char *gcoll_operation_algorithm(const gcoll_operation *operation) {
-    return operation && operation->request.run ? gcoll_run_entry(operation->request.run)->algorithm : "";
+    return operation && operation->request.run ? operation->algorithm : "";
 }
 
 static void detach(gcoll_operation *operation) {

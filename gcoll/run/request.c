@@ -311,6 +311,7 @@ gcoll_status gcoll_request_look(gcoll_request **request, int *done) {
         if (status != GCOLL_OK || !is_finished(*request))
             return look(request, status, done);
     }
+    gcoll_progress_in_time((*request)->context); /* it ended without progress, perhaps like all before it */
     return conclude(request, GCOLL_OK, done);
 }
 
@@ -619,7 +620,7 @@ static void tend(gcoll_context *context) {
 }
 
 const gcoll_activity gcoll_request_activity = {
-    .order = 3,
+    .order = 4,
     .advance = gcoll_anys_advance,
     .in_flight = is_any_in_flight,
     .has_work = is_any_in_flight,

@@ -38,6 +38,7 @@ typedef struct gcoll_variants gcoll_variants;
 struct gcoll_operation {
     gcoll_request request;    /* holds the run */
     gcoll_variants *variants; /* its runs by other algorithms (operation.c); NULL: it keeps its algorithm */
+    char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* of the latest run */
     gcoll_operation *next, **link;
     bool is_unwanted; /* was destroyed while its context could not be entered */
 };
@@ -70,7 +71,7 @@ gcoll_status gcoll_request_look(gcoll_request **request, int *done);
 /* Frees all requests, live and spare. Requires a closed endpoint. */
 void gcoll_requests_free(gcoll_context *context);
 
-gcoll_status gcoll_operation_create(gcoll_context *context, gcoll_arguments *arguments,
+gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_arguments *arguments,
                                     gcoll_operation **operation);
 /* Frees the runs of operations that the caller has not destroyed. */
 void gcoll_operations_orphan(gcoll_context *context);

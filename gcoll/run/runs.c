@@ -31,7 +31,7 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
         return status;
     status = gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
     run->keeps = arguments->keep_input && call->in_place;
-    run->trial = arguments->trial;
+    run->taught = arguments->taught;
     if (status == GCOLL_OK && run->keeps)
         status = gcoll_keep_bind(run, &arguments->buffers);
     if (status == GCOLL_OK && (is_own || gcoll_problem_is_direct(&entry->plan->problem)))
@@ -52,7 +52,7 @@ gcoll_status gcoll_run_learn(gcoll_context *context, gcoll_arguments *arguments,
                                                         arguments->timeout_ms, form, &taught);
     if (taught.algorithm)
         gcoll_call_name(&arguments->call, taught.algorithm);
-    arguments->trial = taught.trial;
+    arguments->taught = taught.token;
     return status;
 }
 
@@ -110,8 +110,10 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
         gcoll_opening_begin(context, run->sequence, run->entry);
     }
     run->begun = gcoll_record_time(context);
-    if (run->trial)
-        run->trial_ns = gcoll_now_ns();
+    if (run->taught)
+        context->learner->begins(context, run->taught);
+    if (gcoll_taught_is_timed(run->taught))
+        run->timed_ns = gcoll_now_ns();
     gcoll_run_start(run);
     if (gcoll_run_is_finished(run))
         gcoll_live_ended(context);
@@ -314,7 +316,7 @@ static const uint8_t *concern(const gcoll_context *context, uint64_t *stream) {
 
 /* Has no in_flight function: each run has a request, which counts as in flight. */
 const gcoll_activity gcoll_run_activity = {
-    .order = 2,
+    .order = 3,
     .advance = advance,
     .each_waited = each_waited,
     .needs = needs,

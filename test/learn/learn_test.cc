@@ -3,6 +3,9 @@
 // proved by each call that succeeds: its fingerprint names the algorithm.
 #include "test/kit/collective_support.h"
 
+#include <atomic>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <string>
@@ -233,6 +236,124 @@ TEST_P(Learn, FormsOfACallMix) {
     });
 }
 
+// What a rank has for itself makes no difference: a list of buffers, options.done, a copy of the input, the
+// form of the call.
+TEST_P(Learn, RanksMayCallInDifferentWays) {
+    constexpr uint32_t kSize = 5;
+    constexpr uint64_t kCount = 60;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        std::vector<float> in(kCount), out(kCount);
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.same = GCOLL_SAME_NOWHERE;
+        std::atomic<uint32_t> told_of{0};
+        gcoll_operation *operation = nullptr;
+        if (rank == 1) {
+            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, in.data(), out.data(), kCount, GCOLL_FLOAT32,
+                                                   GCOLL_SUM, &options, &operation));
+        } else if (rank == 2) {
+            options.done = [](void *arg, gcoll_status status, const char *) {
+                *static_cast<std::atomic<uint32_t> *>(arg) += status == GCOLL_OK;
+            };
+            options.done_arg = &told_of;
+            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, in.data(), out.data(), kCount, GCOLL_FLOAT32,
+                                                   GCOLL_SUM, &options, &operation));
+        } else if (rank == 3) {
+            options.keep_input = 1;
+            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, out.data(), kCount, GCOLL_FLOAT32,
+                                                   GCOLL_SUM, &options, &operation));
+        }
+        uint32_t calls = 0;
+        EXPECT_TRUE(until_replaced(context, kCount, [&](uint64_t call) {
+            calls++;
+            fill(rank == 3 ? out : in, rank, call);
+            if (rank == 0) {
+                ASSERT_GCOLL_OK(gcoll_allreduce(context, in.data(), out.data(), kCount, GCOLL_FLOAT32,
+                                                GCOLL_SUM, &options));
+            } else if (rank == 4) {
+                gcoll_request *request = nullptr;
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, in.data(), out.data(), kCount, GCOLL_FLOAT32,
+                                                      GCOLL_SUM, &options, &request));
+                ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+            } else {
+                ASSERT_GCOLL_OK(gcoll_operation_run(operation));
+            }
+            check(out, kSize, call);
+        }));
+        if (rank == 2)
+            EXPECT_EQ(told_of, calls);
+        gcoll_operation_destroy(operation);
+    });
+}
+
+// An operation keeps copies of the lists that it was given. Only the root of a gather has one.
+TEST_P(Learn, OperationsWithListsLearn) {
+    constexpr uint32_t kSize = 3;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        std::vector<float> in(60), out(60);
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.same = GCOLL_SAME_NOWHERE;
+        const void *inputs[] = {in.data(), in.data() + 10, in.data() + 45};
+        void *outputs[] = {out.data(), out.data() + 10, out.data() + 45};
+        uint64_t counts[] = {10, 35, 15};
+        gcoll_operation *sum = nullptr, *gather = nullptr;
+        ASSERT_GCOLL_OK(gcoll_allreduce_list_create(context, inputs, outputs, counts, 3, GCOLL_FLOAT32,
+                                                    GCOLL_SUM, &options, &sum));
+        std::vector<std::vector<float>> blocks(kSize, std::vector<float>(60));
+        std::vector<void *> at(kSize);
+        for (uint32_t i = 0; i < kSize; i++)
+            at[i] = blocks[i].data();
+        gcoll_collective_call call;
+        gcoll_collective_call_init(&call);
+        call.collective = GCOLL_GATHER;
+        call.type = GCOLL_FLOAT32;
+        call.count = 60;
+        call.root = 1;
+        call.input = in.data();
+        call.outputs = rank == 1 ? at.data() : nullptr;
+        ASSERT_GCOLL_OK(gcoll_call_create(context, &call, &gather));
+        memset(inputs, 0, sizeof inputs);
+        memset(outputs, 0, sizeof outputs);
+        memset(counts, 0, sizeof counts);
+        std::fill(at.begin(), at.end(), nullptr);
+        for (uint64_t i = 0; i < 500; i++) {
+            fill(in, rank, i);
+            ASSERT_GCOLL_OK(gcoll_operation_run(sum));
+            check(out, kSize, i);
+            ASSERT_GCOLL_OK(gcoll_operation_run(gather));
+            for (uint32_t from = 0; from < kSize && rank == 1; from++)
+                for (uint64_t k = 0; k < 60; k++)
+                    ASSERT_EQ(blocks[from][k], value(from, i, k));
+        }
+        gcoll_operation_destroy(gather);
+        gcoll_operation_destroy(sum);
+    });
+}
+
+// Refused calls do not count, and may be repeated.
+TEST_P(Learn, RefusedCallsDoNotCount) {
+    run_threads(
+        learning(3, GetParam()),
+        [&](uint32_t rank, gcoll_context *context) {
+            for (uint64_t call = 0; call < 150; call++) {
+                if (rank == 1 && call % 3 == 0) {
+                    float x = 0;
+                    gcoll_allreduce_options options;
+                    gcoll_allreduce_options_init(&options);
+                    options.algorithm = "no_such";
+                    EXPECT_NE(gcoll_allreduce(context, nullptr, &x, 1, GCOLL_FLOAT32, GCOLL_SUM, &options),
+                              GCOLL_OK);
+                    EXPECT_NE(gcoll_allreduce(context, &x, nullptr, 30, GCOLL_FLOAT32, GCOLL_SUM, nullptr),
+                              GCOLL_OK);
+                }
+                ASSERT_GCOLL_OK(blocking(context, 30, call));
+            }
+        });
+}
+
 TEST_P(Learn, NothingIsLearnedWhereTheChoiceIsFixed) {
     for (const char *tuning : {"fixed", "fixed:fit", "default"})
         run_threads(
@@ -340,6 +461,59 @@ TEST_P(Learn, EveryCollectiveLearns) {
             ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
         }
     });
+}
+
+// What was learned is where the next job begins; other sections of the file stay.
+TEST_P(Learn, WhatWasLearnedIsSaved) {
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/saved.tuning";
+    const std::string other =
+        "gcoll-tuning 1\nfor transport=tcp ranks=77 local=7\nchoose barrier 0 - dissemination\n";
+    std::ofstream(path) << other;
+    std::string kept;
+    setenv("GCOLL_TUNING_SAVE", path.c_str(), 1);
+    for (int times = 0; times < 2; times++) // the second replaces the section of the first
+        run_threads(learning(3, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+            EXPECT_TRUE(until_replaced(
+                context, 100, [&](uint64_t call) { ASSERT_GCOLL_OK(blocking(context, 100, call)); }));
+            for (uint64_t call = 0; call < 300; call++) // beyond all comparisons
+                ASSERT_GCOLL_OK(blocking(context, 100, call));
+            if (rank == 0)
+                kept = explain(context, 100);
+        });
+    unsetenv("GCOLL_TUNING_SAVE");
+    std::ifstream file(path);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(text.find(other), 0u) << text;
+    const std::string head = std::string("for transport=") + GetParam() + " ranks=3 local=3\n";
+    EXPECT_NE(text.find(head), std::string::npos) << text;
+    EXPECT_EQ(text.find(head), text.rfind(head)) << text;
+    EXPECT_NE(text.find("choose allreduce 0 "), std::string::npos) << text;
+    EXPECT_NE(text.find(" " + kept + "\n"), std::string::npos) << kept << " is not in " << text;
+    run_threads(learning(3, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        std::string all;
+        EXPECT_EQ(explain(context, 100, &all), kept) << all;
+    });
+}
+
+// A file that is none stays as it is, and the job ends well.
+TEST_P(Learn, AFileThatIsNoTuningFileStaysAsItIs) {
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/notes.txt";
+    std::ofstream(path) << "not a tuning file\n";
+    setenv("GCOLL_TUNING_SAVE", path.c_str(), 1);
+    run_threads(learning(2, GetParam()), [&](uint32_t, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        EXPECT_TRUE(until_replaced(context, 100,
+                                   [&](uint64_t call) { ASSERT_GCOLL_OK(blocking(context, 100, call)); }));
+    });
+    unsetenv("GCOLL_TUNING_SAVE");
+    std::ifstream file(path);
+    const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    EXPECT_EQ(text, "not a tuning file\n");
+    EXPECT_EQ(folder.files().size(), 1u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Learn, gcoll_test::transports());

@@ -346,6 +346,7 @@ static bool take_now(gcoll_shm_pair *pair, const gcoll_ring_frame *found, gcoll_
     const gcoll_ring_head *head = &found->head;
     const gcoll_flow_frame frame = flow_frame(found);
     if ((head->word & GCOLL_RING_KIND) != GCOLL_FLOW_DATA || head->bytes != head->total || check(head) ||
+        head->credit > pair->flow->peer_pool - pair->flow->credit ||
         !gcoll_flow_recv_now(pair->flow, &frame, message))
         return false;
     if (head->credit > 0)

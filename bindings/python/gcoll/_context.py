@@ -536,7 +536,7 @@ class Context(Collectives[Any]):
     interface        interfaces, addresses and subnets to use, "eth0,10.0.0.0/8", or to leave out, "^docker0,veth*";
                      None: the variable GCOLL_INTERFACE, or all. ports: a range (low, high) to listen on
     same             where results are the same: "ranks" (also None), "runs" or "nowhere"
-    tuning           "fit", "default" or a file; cost: (alpha, beta, gamma) in its place
+    tuning           "fit" or a file, which learn from calls; "fixed", "fixed:FILE" or "default", which do not; cost: (alpha, beta, gamma) in its place
     accelerator      "cuda", "none" or "auto" (also None): memory that arrays may lie in
     monitor          True: late ranks are watched, and other ranks do not wait for them; see ``arrival_site``
     checksum         True: what ranks send carries a checksum
