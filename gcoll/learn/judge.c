@@ -43,6 +43,11 @@
 #define TOLERANCE_MOST 4.0
 /* Calls after which times may be found to have changed. */
 #define HOLD 200
+/* Calls after which all begins anew though nothing has changed: what was not clear may be so now. Twice as
+ * many each time.
+ */
+#define AGAIN      1000
+#define AGAIN_MOST (UINT64_C(1) << 30)
 
 static uint32_t bits_of(uint32_t set) {
     return (uint32_t)__builtin_popcount(set);
@@ -338,6 +343,11 @@ static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *s
         search(judge, ns, next);
         return;
     }
+    if (ended->begin >= judge->settled_at + judge->again) {
+        judge->again = judge->again < AGAIN_MOST ? 2 * judge->again : AGAIN_MOST;
+        search(judge, ns, next);
+        return;
+    }
     if (judge->usual_ns <= 0)
         judge->usual_ns = ns;
     const double calls = WATCH_NS / larger(ns, 1);
@@ -348,6 +358,7 @@ void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t cou
     memset(judge, 0, sizeof *judge);
     judge->count = count;
     judge->tolerance = TOLERANCE;
+    judge->again = AGAIN;
     for (uint32_t i = 0; i < count; i++)
         judge->candidates[i].predicted = predicted[i];
 }

@@ -70,7 +70,8 @@ typedef struct gcoll_judge {
     double usual_ns;     /* the time of the usual candidate when trying began, or when it was settled */
     double spent_ns;     /* what trials have cost since then, beyond the usual time */
     double tolerance;    /* times that differ by this factor from the settled one have changed */
-    uint64_t settled_at; /* the call */
+    uint64_t settled_at; /* the call, */
+    uint64_t again;      /* and so many calls later trying begins anew */
     uint32_t searches;   /* how often trying began */
 } gcoll_judge;
 

@@ -151,6 +151,23 @@ TEST(Judge, ChangedTimesAreAnsweredWithinAHundredCalls) {
     }
 }
 
+// What was not clear at first is tried again, at ever longer intervals.
+TEST(Judge, ALongJobFindsTheFastestInMuchNoise) {
+    uint32_t close = 0;
+    for (uint32_t seed = 0; seed < 100; seed++) {
+        World world;
+        world.ns = {1.3e6, 1.2e6, 1e6, 1.4e6};
+        world.predicted = {1e-3, 1.1e-3, 1.2e-3, 1.3e-3};
+        world.noise = 0.4;
+        Job job(world, seed);
+        job.calls(30000);
+        EXPECT_LE(job.judge.searches, 11u);
+        EXPECT_LE(job.truly, 30000 * 1.3e6);
+        close += job.lesson.usual == 2;
+    }
+    EXPECT_GE(close, 75u);
+}
+
 // And one that does so often is not followed each time.
 TEST(Judge, TimesThatChangeOftenCostLittle) {
     for (uint32_t seed = 0; seed < 50; seed++) {
@@ -168,7 +185,7 @@ TEST(Judge, TimesThatChangeOftenCostLittle) {
             usual += 250 * (i % 2 ? slow : world).ns[0];
         }
         EXPECT_LE(took, 1.03 * usual) << "seed " << seed;
-        EXPECT_LE(job.judge.searches, 8u);
+        EXPECT_LE(job.judge.searches, 12u);
     }
 }
 

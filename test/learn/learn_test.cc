@@ -24,7 +24,7 @@ using gcoll_test::run_threads;
 using gcoll_test::told;
 
 // Along a chain of ranks and back, after many rounds of messages that nobody needs.
-constexpr uint32_t kRounds = 40;
+constexpr uint32_t kRounds = 80;
 void liar_plan(const gcoll_problem *p, gcoll_builder *b) {
     const uint32_t rank = p->rank, last = p->size - 1;
     const gcoll_ref in = gcoll_in(0, 0), out = gcoll_out(0, 0);
