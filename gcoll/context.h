@@ -172,11 +172,14 @@ typedef struct gcoll_context_options {
     const gcoll_cost_parameters *cost;
     /* What auto goes by at first, and whether it learns: calls that come often then try other algorithms for
      * a few calls and keep the fastest, on all ranks alike (docs/tuning.md). Rank 0's value counts, and all
-     * ranks get it from there. Not together with `cost`, with which nothing is learned. "fit"      costs
-     * measured between a few ranks at creation: some milliseconds, and their connections. Learns a path     a
-     * tuning file, as gcoll_bench --tune writes it. Learns "fixed"    as "fit", and "fixed:PATH" as that
-     * file. Learns nothing "default"  6 us a message, 0.25 ns a byte, 0.1 ns a byte reduced. Learns nothing
+     * ranks get it from there. Not together with `cost`, with which nothing is learned.
+     *
+     *   "fit"      costs measured between a few ranks at creation: some milliseconds, and their connections
+     *   a path     a tuning file, as gcoll_bench --tune writes it
+     *   "fixed"    as "fit", and "fixed:PATH" as that file, but nothing is learned
+     *   "default"  6 us a message, 0.25 ns a byte, 0.1 ns a byte reduced; nothing is learned
      *   NULL       the environment variable GCOLL_TUNING, or else "fit"
+     *
      * Errors: IO, INVALID (file, line and field); on the other ranks PEER with the same text. */
     const char *tuning;
 

@@ -14,12 +14,10 @@
 
 #define WARM_CALLS 8
 #define WARM_BURST 3 /* of these the first calls make plans and connections */
-/* The lag of the first lesson, and of calls in which ranks may run ahead of others: so far they may. Of
- * others the one of lessons that watch, as programs may go on to start such calls, and of those that try
- * something. */
-#define LONG_LAG   64
-#define MIDDLE_LAG 24
-#define SHORT_LAG  6
+/* Ranks are in one call, or in two that follow one another. A lesson that watches has a longer lag, as a
+ * program may go on to start calls, and be ahead. */
+#define LONG_LAG  24
+#define SHORT_LAG 6
 
 #define BUDGET         20.0 /* usual calls */
 #define MOST_PREDICTED 3.0  /* nothing is tried that the model takes for slower by this factor */
@@ -166,11 +164,11 @@ static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
 
 /* ---- What comes next ------------------------------------------------------------------------ */
 
-static gcoll_lesson after(const gcoll_lesson *ended, bool runs_ahead) {
+static gcoll_lesson after(const gcoll_lesson *ended) {
     return (gcoll_lesson){.begin = gcoll_lesson_end(ended),
                           .number = ended->number + 1,
                           .usual = ended->usual,
-                          .lag = runs_ahead ? LONG_LAG : SHORT_LAG};
+                          .lag = SHORT_LAG};
 }
 
 static double larger(double a, double b) {
@@ -363,9 +361,8 @@ void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t cou
         judge->candidates[i].predicted = predicted[i];
 }
 
-gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
-                              bool runs_ahead) {
-    gcoll_lesson next = after(ended, runs_ahead);
+gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
+    gcoll_lesson next = after(ended);
     switch (judge->state) {
     case GCOLL_JUDGE_WARM: {
         double values[GCOLL_LEARN_SAMPLES], error;
@@ -387,7 +384,7 @@ gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, con
         watch(judge, ended, samples, &next);
         break;
     }
-    if (next.tried == 0 && next.lag < MIDDLE_LAG)
-        next.lag = MIDDLE_LAG;
+    if (next.tried == 0)
+        next.lag = LONG_LAG;
     return next;
 }

@@ -77,9 +77,7 @@ typedef struct gcoll_judge {
 
 /* predicted: seconds by candidate; the first is the choice, the others in rising order. */
 void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t count);
-/* samples: of the lesson that has ended, the mean time over the ranks in nanoseconds. runs_ahead: a rank may
- * begin many of these calls before others do. */
-gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
-                              bool runs_ahead);
+/* samples: of the lesson that has ended, the mean time over the ranks in nanoseconds. */
+gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples);
 
 #endif

@@ -31,11 +31,14 @@ typedef struct gcoll_study {
     char texts[GCOLL_LEARN_CANDIDATES][GCOLL_ALGORITHM_TEXT_MAX];
     double predicted[GCOLL_LEARN_CANDIDATES]; /* seconds */
     gcoll_lesson lesson, next;
-    bool has_next, has_reported;
-    bool is_rooted;   /* ranks may leave such a call before all have entered it */
-    bool starts;      /* a rank of this one's part of the tree starts such calls without waiting for each */
-    uint32_t missing; /* counted calls of this rank that have not ended */
-    uint32_t unheard; /* ranks below this one that have not reported */
+    bool has_next;     /* `next` is known */
+    bool is_closed;    /* nothing more is learned: all calls take lesson.usual once this lesson is over */
+    bool has_started;  /* this rank has started a call of the lesson, before it reported */
+    bool starts;       /* so has a rank of its part of the tree */
+    bool has_reported; /* to the rank above, or on rank 0 decided */
+    bool is_told;      /* the ranks below know what comes next */
+    uint32_t missing;  /* counted calls of this rank that have not ended */
+    uint32_t unheard;  /* ranks below this one that have not reported */
     double sums[GCOLL_LEARN_SAMPLES];       /* nanoseconds, of this rank and what was heard from below */
     gcoll_learn_box below[GCOLL_LEARN_FAN]; /* reports that come */
     gcoll_learn_box report, lesson_in;      /* to and from the rank above */

@@ -11,10 +11,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include "algorithms/select/tuning_file.h"
 #include "gcoll/learn/learn_internal.h"
+#include "gcoll/tuning/tuning.h"
 
 #define VARIABLE   "GCOLL_TUNING_SAVE"
 #define FIRST_LINE "gcoll-tuning 1\n"
@@ -73,46 +74,93 @@ static void write_rules(gcoll_text *to, gcoll_learn_site *const *sites, uint32_t
     }
 }
 
-/* Copies the lines of a file but for the section that begins with `head`. Returns false if it is no tuning
- * file. */
-static bool copy_others(const char *path, const char *head, FILE *to) {
-    char *line = NULL;
-    size_t room = 0;
-    bool is_first = true, is_good = true, is_same = false;
-    FILE *from = fopen(path, "re");
-    if (!from)
-        return errno == ENOENT && fputs(FIRST_LINE, to) >= 0;
-    while (is_good && getline(&line, &room, from) > 0) {
-        is_good = !is_first || strcmp(line, FIRST_LINE) == 0;
-        is_first = false;
-        if (strncmp(line, "for ", 4) == 0)
-            is_same = strncmp(line, head, strlen(head)) == 0;
-        is_good = is_good && (is_same || fputs(line, to) >= 0);
+/* Copies the file's text but for the section that it has for the same job, and adds `section`. NULL: the last
+ * error says why, or there is no memory. */
+static char *merge(const char *path, const char *section) {
+    char *old = calloc(1, GCOLL_TUNING_BYTES_MAX + 2);
+    char *merged = calloc(1, GCOLL_TUNING_BYTES_MAX + strlen(section) + 4);
+    gcoll_tuning before = {0}, own = {0};
+    size_t bytes = 0;
+    bool is_good = old && merged && gcoll_tuning_parse(section, strlen(section), VARIABLE, &own) == GCOLL_OK;
+    if (is_good && access(path, F_OK) != 0)
+        bytes = (size_t)snprintf(old, GCOLL_TUNING_BYTES_MAX, FIRST_LINE);
+    else
+        is_good = is_good && gcoll_tuning_read(path, old, &bytes) == GCOLL_OK;
+    is_good = is_good && gcoll_tuning_parse(old, bytes, path, &before) == GCOLL_OK;
+    uint32_t first = 0, end = 0; /* the lines of the section that is replaced */
+    for (uint32_t i = 0; is_good && i < before.section_count; i++) {
+        const gcoll_tuning_section *is = &before.sections[i], *new = &own.sections[0];
+        if (strcmp(is->transport, new->transport) == 0 && is->ranks == new->ranks &&
+            is->local == new->local) {
+            first = is->line;
+            end = i + 1 < before.section_count ? before.sections[i + 1].line : UINT32_MAX;
+        }
     }
-    free(line);
-    (void)fclose(from);
-    return is_good && !is_first;
+    uint32_t line = 1;
+    size_t at = 0;
+    for (const char *from = old; is_good && *from != '\0'; line++) {
+        const size_t length = strcspn(from, "\n");
+        if (line < first || line >= end) {
+            memcpy(merged + at, from, length);
+            at += length;
+            merged[at++] = '\n';
+        }
+        from += length + (from[length] == '\n');
+    }
+    if (is_good)
+        memcpy(merged + at, strchr(section, '\n') + 1, strlen(strchr(section, '\n') + 1) + 1);
+    gcoll_tuning_free(&before);
+    gcoll_tuning_free(&own);
+    free(old);
+    if (!is_good) {
+        free(merged);
+        merged = NULL;
+    }
+    return merged;
 }
 
-static bool write_file(const char *path, const char *section, size_t head_bytes) {
-    const size_t room = strlen(path) + 32;
-    char *beside = malloc(room), *head = strndup(section, head_bytes);
+/* Replaces the file, so that nobody ever reads half of one. Its mode stays, and a link still leads to it. */
+static bool replace(const char *path, const char *text) {
+    struct stat about;
+    char *real = realpath(path, NULL);
+    const char *place = real ? real : path;
+    const size_t room = strlen(place) + 32;
+    char *beside = malloc(room);
     FILE *file = NULL;
     bool is_good = false;
-    if (beside && head) {
-        (void)snprintf(beside, room, "%s.%ld", path, (long)getpid());
+    if (beside) {
+        (void)snprintf(beside, room, "%s.%ld", place, (long)getpid());
         file = fopen(beside, "wxe");
     }
     if (file) {
-        is_good = copy_others(path, head, file) && fputs(section, file) >= 0 &&
-                  ftell(file) <= GCOLL_TUNING_BYTES_MAX;
-        is_good = fclose(file) == 0 && is_good && rename(beside, path) == 0;
+        is_good = fputs(text, file) >= 0 &&
+                  (stat(place, &about) != 0 || fchmod(fileno(file), about.st_mode & 0777) == 0);
+        is_good = fclose(file) == 0 && is_good && rename(beside, place) == 0;
         if (!is_good)
             (void)remove(beside);
     }
     free(beside);
-    free(head);
+    free(real);
     return is_good;
+}
+
+/* section: with the first line of a file, so that it is one by itself. */
+static gcoll_status save(const char *path, const char *section) {
+    gcoll_tuning check = {0};
+    char *text = merge(path, section);
+    if (!text)
+        return GCOLL_ERR_INVALID;
+    gcoll_status status = gcoll_tuning_parse(text, strlen(text), path, &check);
+    gcoll_tuning_free(&check);
+    if (status == GCOLL_OK && strlen(text) > GCOLL_TUNING_BYTES_MAX)
+        status = gcoll_error(GCOLL_ERR_INVALID, "it would have %zu bytes; allowed are %d", strlen(text),
+                             GCOLL_TUNING_BYTES_MAX);
+    if (status == GCOLL_OK && !replace(path, text)) {
+        char why[GCOLL_ERRNO_TEXT_MAX];
+        status = gcoll_error(GCOLL_ERR_IO, "%s", gcoll_errno_text(errno, why));
+    }
+    free(text);
+    return status;
 }
 
 void gcoll_learn_save(gcoll_context *context) {
@@ -126,19 +174,18 @@ void gcoll_learn_save(gcoll_context *context) {
         return;
     const size_t room = HEAD_BYTES + count * (GCOLL_ALGORITHM_TEXT_MAX + 96);
     char *section = calloc(1, room);
-    errno = 0;
-    bool is_good = section && gcoll_context_tuning(context, section, HEAD_BYTES) == GCOLL_OK;
-    if (is_good) {
-        gcoll_text to = {section, room, strlen(section)};
-        const size_t head_bytes = strcspn(section, "\n") + 1;
+    gcoll_status status = GCOLL_ERR_NO_MEMORY;
+    if (section) {
+        gcoll_text to = {section, room, 0};
+        gcoll_text_add(&to, FIRST_LINE);
+        status = gcoll_context_tuning(context, section + to.used, HEAD_BYTES - to.used);
+        to.used = strlen(section);
         write_rules(&to, sites, count);
-        is_good = write_file(path, section, head_bytes);
+        if (status == GCOLL_OK)
+            status = save(path, section);
     }
     free(section);
-    if (is_good)
-        return;
-    char text[GCOLL_ERRNO_TEXT_MAX];
-    gcoll_log(context, GCOLL_LOG_WARNING, "what was learned cannot be written to %s (%s): %s", path, VARIABLE,
-              errno != 0 ? gcoll_errno_text(errno, text)
-                         : "it is there and is no tuning file, or would be too long for one");
+    if (status != GCOLL_OK)
+        gcoll_log(context, GCOLL_LOG_WARNING, "%s: what was learned is not in %s: %s", VARIABLE, path,
+                  gcoll_last_error());
 }

@@ -20,11 +20,27 @@ _Static_assert(GCOLL_LEARN_SAMPLES < GCOLL_TAUGHT_UNTIMED && GCOLL_TAUGHT_UNTIME
 
 /* ---- Sites ---------------------------------------------------------------------------------- */
 
+/* Whether no rank can leave the call before all have entered it. So a rank that blocks in such calls is never
+ * ahead of the others by more than one, and finds each lesson decided when it comes to it. */
+static bool is_meeting(const gcoll_call *call) {
+    switch ((gcoll_collective)call->collective) {
+    case GCOLL_BARRIER:
+        return true;
+    case GCOLL_ALLREDUCE:
+        return call->count > 0;
+    case GCOLL_ALLGATHER:
+    case GCOLL_ALLTOALL:
+    case GCOLL_REDUCE_SCATTER:
+        return call->count > 0 && call->blocks_hash == 0; /* else a block may be empty */
+    default:
+        return false;
+    }
+}
+
 /* Whether auto chooses the algorithm by what can be measured, and every rank knows all that decides it. */
 static bool is_learned(const gcoll_call *call) {
-    return gcoll_call_is_auto(call) && !gcoll_call_is_fixed(call) && !gcoll_call_has_own_blocks(call) &&
-           call->arrival == 0 && (call->count > 0 || call->collective == GCOLL_BARRIER) &&
-           call->collective != GCOLL_PAIRWISE_EXCHANGE;
+    return is_meeting(call) && gcoll_call_is_auto(call) && !gcoll_call_is_fixed(call) &&
+           !gcoll_call_has_own_blocks(call) && call->arrival == 0;
 }
 
 static gcoll_learn_site *find(gcoll_learn *learn, const gcoll_call *call) {
@@ -67,7 +83,6 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
         free(study);
         return status;
     }
-    study->is_rooted = gcoll_collective_has_root((gcoll_collective)site->call.collective);
     study->lesson = gcoll_lesson_first();
     gcoll_judge_begin(&study->judge, study->predicted, study->count);
     site->study = study;
@@ -80,7 +95,8 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
 /* ---- Calls ---------------------------------------------------------------------------------- */
 
 static bool has_lesson(const void *site) {
-    return ((const gcoll_learn_site *)site)->study->has_next;
+    const gcoll_study *study = ((const gcoll_learn_site *)site)->study;
+    return study->has_next || study->is_closed;
 }
 
 static bool reach(void *context, uint32_t peer) {
@@ -98,10 +114,15 @@ static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int6
     return status;
 }
 
+/* A rank that has started a call of the lesson, and so says in its report, knows what rank 0 will decide:
+ * calls of the kind learn no more. Else starts would have to wait for a lesson. */
 static gcoll_status begin_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
     gcoll_study *study = site->study;
-    gcoll_status status = study->has_next ? GCOLL_OK : await(learn, site, timeout_ms);
-    if (status != GCOLL_OK)
+    gcoll_status status = GCOLL_OK;
+    study->is_closed |= study->has_started;
+    if (!has_lesson(site))
+        status = await(learn, site, timeout_ms);
+    if (status != GCOLL_OK || study->is_closed)
         return status;
     study->lesson = study->next;
     study->has_next = false;
@@ -139,14 +160,14 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         site->is_known = status == GCOLL_OK;
     }
     gcoll_study *study = site->study;
-    if (status == GCOLL_OK && study && number == gcoll_lesson_end(&study->lesson))
+    if (status == GCOLL_OK && study && !study->is_closed && number == gcoll_lesson_end(&study->lesson))
         status = begin_next(learn, site, timeout_ms);
     if (status != GCOLL_OK)
         return status;
     taught->token = (site->number + 1) << TOKEN_BITS | GCOLL_TAUGHT_UNTIMED;
     if (!study)
         return GCOLL_OK;
-    study->starts |= form == GCOLL_FORM_STARTED;
+    study->has_started |= form == GCOLL_FORM_STARTED && !study->has_reported;
     taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
     taught->is_settled = study->lesson.tried == 0;
     const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
@@ -159,7 +180,7 @@ static void begins(gcoll_context *context, uint32_t token) {
     gcoll_learn_site *site = context->learn->sites[(token >> TOKEN_BITS) - 1];
     const gcoll_study *study = site->study;
     site->calls++;
-    if (study && study->missing == 0 && !study->has_reported)
+    if (study && !study->has_reported && study->missing == 0)
         gcoll_live_due(context, &gcoll_learn_activity);
 }
 
@@ -185,7 +206,7 @@ static void explain(const gcoll_context *context, const gcoll_call *call, gcoll_
     const gcoll_study *study = site->study;
     gcoll_text_add(said, "learned from %llu calls: %s is %s", (unsigned long long)site->calls,
                    study->texts[study->lesson.usual],
-                   study->lesson.tried != 0 ? "usual, others are tried" : "kept");
+                   study->lesson.tried != 0 && !study->is_closed ? "usual, others are tried" : "kept");
     if (context->rank == 0)
         explain_times(study, said);
     gcoll_text_add(said, "\n");
@@ -200,7 +221,7 @@ static bool has_work(const gcoll_context *context) {
     const gcoll_learn *learn = context->learn;
     for (uint32_t i = 0; learn && i < learn->count; i++) {
         const gcoll_study *study = learn->sites[i]->study;
-        if (study && !study->has_next && study->missing == 0)
+        if (study && !study->is_told && study->missing == 0)
             return true; /* times or a lesson are on their way */
     }
     return false;
@@ -224,7 +245,7 @@ static void say_name(const gcoll_context *context, uint32_t peer, char *text, si
     const gcoll_learn *learn = context->learn;
     (void)peer;
     if (learn && learn->waits)
-        snprintf(text, bytes, "before a %s, learning which algorithm is fastest",
+        snprintf(text, bytes, "before the next %s, learning which algorithm is fastest",
                  gcoll_collective_name((gcoll_collective)learn->waits->call.collective));
 }
 

@@ -112,7 +112,7 @@ void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site) {
     memset(study->sums, 0, sizeof study->sums);
     study->missing = gcoll_lesson_samples(&study->lesson);
     study->unheard = learn->fan;
-    study->has_reported = false;
+    study->has_reported = study->is_told = study->has_started = study->starts = false;
     for (uint32_t i = 0; i < learn->fan; i++)
         post(&study->below[i], learn->below + i, STREAM_REPORT, REPORT_BYTES, false);
     if (learn->above != GCOLL_NO_RANK)
@@ -122,8 +122,9 @@ void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site) {
 /* ---- Up --------------------------------------------------------------------------------------- */
 
 static void nonsense(gcoll_learn *learn, uint32_t peer, const char *what, const gcoll_learn_site *site) {
-    gcoll_break(learn->context, GCOLL_ERR_PROTOCOL, peer, "rank %u sent %s of a %s that makes no sense", peer,
-                what, gcoll_collective_name((gcoll_collective)site->call.collective));
+    gcoll_break(learn->context, GCOLL_ERR_PROTOCOL, peer,
+                "rank %u sent %s of calls of %s that makes no sense", peer, what,
+                gcoll_collective_name((gcoll_collective)site->call.collective));
 }
 
 /* Adds what has come from below. False: the context broke. */
@@ -149,7 +150,7 @@ static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
 static void report(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
     uint8_t *bytes = study->report.bytes;
-    gcoll_put_le(bytes + REPORT_STARTS, study->starts, 4);
+    gcoll_put_le(bytes + REPORT_STARTS, study->starts || study->has_started, 4);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const double ns = fmin(study->sums[k], LONGEST_NS);
         uint64_t bits;
@@ -161,8 +162,7 @@ static void report(gcoll_learn *learn, gcoll_learn_site *site) {
 
 /* ---- Down ------------------------------------------------------------------------------------- */
 
-static void write_lesson(const gcoll_learn_site *site, uint8_t *bytes) {
-    const gcoll_lesson *lesson = &site->study->next;
+static void write_lesson(const gcoll_lesson *lesson, uint8_t *bytes) {
     gcoll_put_le(bytes + LESSON_NUMBER, lesson->number, 4);
     gcoll_put_le(bytes + LESSON_BEGIN, lesson->begin, 8);
     gcoll_put_le(bytes + LESSON_USUAL, lesson->usual, 4);
@@ -173,8 +173,18 @@ static void write_lesson(const gcoll_learn_site *site, uint8_t *bytes) {
     gcoll_put_le(bytes + LESSON_LAG, lesson->lag, 4);
 }
 
+/* Instead of a lesson: nothing more is learned. */
+static gcoll_lesson closing(const gcoll_lesson *lesson) {
+    return (gcoll_lesson){
+        .begin = gcoll_lesson_end(lesson), .number = lesson->number + 1, .usual = lesson->usual};
+}
+
+static bool is_closing(const gcoll_lesson *next, const gcoll_lesson *lesson) {
+    return next->calls == 0 && next->tried == 0 && next->usual == lesson->usual;
+}
+
 /* Reads the next lesson. False: the context broke. */
-static bool read_lesson(gcoll_learn *learn, gcoll_learn_site *site) {
+static bool read_lesson(gcoll_learn *learn, const gcoll_learn_site *site, gcoll_lesson *next) {
     gcoll_study *study = site->study;
     const uint8_t *bytes = study->lesson_in.bytes;
     study->lesson_in.has_come = false;
@@ -182,38 +192,49 @@ static bool read_lesson(gcoll_learn *learn, gcoll_learn_site *site) {
         nonsense(learn, learn->above, "a lesson ahead of all times", site);
         return false;
     }
-    const gcoll_lesson lesson = {.number = (uint32_t)gcoll_get_le(bytes + LESSON_NUMBER, 4),
-                                 .begin = gcoll_get_le(bytes + LESSON_BEGIN, 8),
-                                 .usual = (uint32_t)gcoll_get_le(bytes + LESSON_USUAL, 4),
-                                 .tried = (uint32_t)gcoll_get_le(bytes + LESSON_TRIED, 4),
-                                 .burst = (uint32_t)gcoll_get_le(bytes + LESSON_BURST, 4),
-                                 .rounds = (uint32_t)gcoll_get_le(bytes + LESSON_ROUNDS, 4),
-                                 .calls = (uint32_t)gcoll_get_le(bytes + LESSON_CALLS, 4),
-                                 .lag = (uint32_t)gcoll_get_le(bytes + LESSON_LAG, 4)};
-    if (lesson.number != study->lesson.number + 1 || lesson.begin != gcoll_lesson_end(&study->lesson) ||
-        !gcoll_lesson_is_valid(&lesson, study->count)) {
+    *next = (gcoll_lesson){.number = (uint32_t)gcoll_get_le(bytes + LESSON_NUMBER, 4),
+                           .begin = gcoll_get_le(bytes + LESSON_BEGIN, 8),
+                           .usual = (uint32_t)gcoll_get_le(bytes + LESSON_USUAL, 4),
+                           .tried = (uint32_t)gcoll_get_le(bytes + LESSON_TRIED, 4),
+                           .burst = (uint32_t)gcoll_get_le(bytes + LESSON_BURST, 4),
+                           .rounds = (uint32_t)gcoll_get_le(bytes + LESSON_ROUNDS, 4),
+                           .calls = (uint32_t)gcoll_get_le(bytes + LESSON_CALLS, 4),
+                           .lag = (uint32_t)gcoll_get_le(bytes + LESSON_LAG, 4)};
+    if (next->number != study->lesson.number + 1 || next->begin != gcoll_lesson_end(&study->lesson) ||
+        (!is_closing(next, &study->lesson) && !gcoll_lesson_is_valid(next, study->count))) {
         nonsense(learn, learn->above, "a lesson", site);
         return false;
     }
-    study->next = lesson;
     return true;
 }
 
-static void decide(const gcoll_learn *learn, gcoll_study *study) {
-    for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++)
-        study->sums[k] /= learn->context->size;
-    study->next =
-        gcoll_judge_next(&study->judge, &study->lesson, study->sums, study->starts || study->is_rooted);
-}
-
-static void tell(gcoll_learn *learn, gcoll_learn_site *site) {
+/* Follows what comes next, and tells the ranks below. */
+static void tell(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_lesson *next) {
     gcoll_study *study = site->study;
-    study->has_next = true;
+    if (is_closing(next, &study->lesson)) {
+        study->is_closed = true;
+    } else if (study->is_closed) { /* this rank has started calls, and said so */
+        nonsense(learn, learn->above, "a lesson after the last one", site);
+        return;
+    } else {
+        study->next = *next;
+        study->has_next = true;
+    }
+    study->is_told = true;
     gcoll_live_tell(learn->context);
     for (uint32_t i = 0; i < learn->fan; i++) {
-        write_lesson(site, study->lesson_out[i].bytes);
+        write_lesson(next, study->lesson_out[i].bytes);
         send(&study->lesson_out[i], learn->below + i, STREAM_LESSON, LESSON_BYTES);
     }
+}
+
+/* Rank 0. */
+static gcoll_lesson decide(const gcoll_learn *learn, gcoll_study *study) {
+    if (study->starts || study->has_started)
+        return closing(&study->lesson);
+    for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++)
+        study->sums[k] /= learn->context->size;
+    return gcoll_judge_next(&study->judge, &study->lesson, study->sums);
 }
 
 /* Whether this rank's calls of the lesson have ended, and another one has begun: so the job goes on, and the
@@ -225,27 +246,28 @@ static bool is_over(const gcoll_learn_site *site) {
 
 static void tend(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
+    gcoll_lesson next;
     for (uint32_t i = 0; i < learn->fan; i++)
         if (study->below[i].has_come && !hear(learn, site, i))
             return;
     if (is_over(site) && study->unheard == 0 && !study->has_reported) {
         study->has_reported = true;
         if (learn->above == GCOLL_NO_RANK) {
-            decide(learn, study);
-            tell(learn, site);
+            next = decide(learn, study);
+            tell(learn, site, &next);
         } else {
             report(learn, site);
         }
     }
-    if (study->lesson_in.has_come && read_lesson(learn, site))
-        tell(learn, site);
+    if (study->lesson_in.has_come && read_lesson(learn, site, &next))
+        tell(learn, site, &next);
 }
 
 void gcoll_learn_tend(gcoll_context *context) {
     gcoll_learn *learn = context->learn;
     gcoll_live_not_due(context, &gcoll_learn_activity);
     for (uint32_t i = 0; i < learn->count && !context->health.broken; i++)
-        if (learn->sites[i]->study && !learn->sites[i]->study->has_next)
+        if (learn->sites[i]->study && !learn->sites[i]->study->is_told)
             tend(learn, learn->sites[i]);
 }
 

@@ -106,7 +106,7 @@ static gcoll_status cannot(const char *path, const char *what, int error) {
 
 /* Reads a regular file. O_NONBLOCK: opening something else, such as a FIFO, must not wait. Reading one
  * byte more than allowed shows that the file is too long. */
-static gcoll_status read_file(const char *path, char *text, size_t *bytes) {
+gcoll_status gcoll_tuning_read(const char *path, char *text, size_t *bytes) {
     struct stat about;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file < 0)
@@ -147,7 +147,7 @@ static gcoll_status load(gcoll_basis *basis, const char *path) {
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "tuning file '%.200s': no memory", path);
     size_t head = (size_t)snprintf(basis->text, VALUE_MAX, "file %.*s\n", GCOLL_BASIS_NAME_MAX - 1, path);
     size_t bytes = 0;
-    gcoll_status status = read_file(path, basis->text + head, &bytes);
+    gcoll_status status = gcoll_tuning_read(path, basis->text + head, &bytes);
     if (status == GCOLL_OK)
         status = parse(basis, path, basis->text + head, bytes);
     basis->text_bytes = head + bytes;
@@ -166,7 +166,11 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option) {
         return GCOLL_OK;
     if (wanted && strncmp(wanted, FIXED, strlen(FIXED)) == 0 && strchr(":", wanted[strlen(FIXED)])) {
         basis->is_fixed = true;
-        wanted += strlen(FIXED) + (wanted[strlen(FIXED)] == ':');
+        wanted += strlen(FIXED);
+        if (wanted[0] == ':' && wanted[1] == '\0')
+            return gcoll_error(GCOLL_ERR_INVALID, "options.tuning: is '" FIXED ":'; allowed are '" FIXED
+                                                  "' and '" FIXED ":' with a tuning file or 'fit' behind it");
+        wanted += wanted[0] == ':';
     }
     if (!wanted || !wanted[0])
         wanted = FIT;

@@ -43,6 +43,9 @@ gcoll_status gcoll_tuning_begin(gcoll_context *context, const char *option);
 gcoll_status gcoll_tuning_agree(gcoll_context *context, const gcoll_fit *fit, uint32_t local_ranks,
                                 int64_t deadline_ms);
 
+/* Reads a regular file of at most GCOLL_TUNING_BYTES_MAX bytes. text: room for one more. Errors name the
+ * file. */
+gcoll_status gcoll_tuning_read(const char *path, char *text, size_t *bytes);
 /* Whether calls may replace the choice by what they measure: not with options.tuning 'fixed', built-in or
  * given costs. The same on every rank. */
 bool gcoll_basis_learns(const gcoll_basis *basis);

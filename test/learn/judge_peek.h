@@ -106,7 +106,7 @@ class Job {
     void decide() {
         std::vector<double> all = samples_;
         all.resize(GCOLL_LEARN_SAMPLES);
-        next_ = gcoll_judge_next(&judge, &lesson, all.data(), false);
+        next_ = gcoll_judge_next(&judge, &lesson, all.data());
         EXPECT_TRUE(gcoll_lesson_is_valid(&next_, judge.count));
         EXPECT_EQ(next_.begin, gcoll_lesson_end(&lesson));
         EXPECT_EQ(next_.number, lesson.number + 1);
