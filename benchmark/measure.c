@@ -223,7 +223,7 @@ static bool measure(bench_call *call, bench_values *values, uint64_t *wrong) {
     return good;
 }
 
-/* Prints the algorithm that auto chooses for this call, and the ones that it rejects. */
+/* Prints the algorithm that auto chooses for such calls by now, and the ones that it rejects. */
 static void explain(const bench_call *call) {
     const bench_options *o = call->state->options;
     char text[8192];
@@ -245,9 +245,10 @@ bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_va
     bench_outcome outcome = bench_call_create(&call, state, what, bytes, in_place);
     if (outcome != BENCH_DONE)
         return outcome;
-    explain(&call);
     if (!measure(&call, values, wrong))
         outcome = BENCH_BROKEN;
+    else
+        explain(&call);
     bench_call_destroy(&call);
     return outcome;
 }

@@ -310,8 +310,9 @@ gcoll_status gcoll_request_look(gcoll_request **request, int *done) {
         const gcoll_status status = gcoll_progress((*request)->context, 0);
         if (status != GCOLL_OK || !is_finished(*request))
             return look(request, status, done);
+    } else {
+        gcoll_progress_in_time((*request)->context); /* it ended without any, perhaps like all before it */
     }
-    gcoll_progress_in_time((*request)->context); /* it ended without progress, perhaps like all before it */
     return conclude(request, GCOLL_OK, done);
 }
 
