@@ -25,13 +25,21 @@ static uint64_t bytes_of(const gcoll_learn_site *site) {
     return site->call.count * site->call.element_bytes;
 }
 
-static int by_size(const void *left, const void *right) {
-    const gcoll_learn_site *a = *(gcoll_learn_site *const *)left, *b = *(gcoll_learn_site *const *)right;
+static bool comes_before(const gcoll_learn_site *a, const gcoll_learn_site *b) {
     if (a->call.collective != b->call.collective)
-        return a->call.collective < b->call.collective ? -1 : 1;
+        return a->call.collective < b->call.collective;
     if (bytes_of(a) != bytes_of(b))
-        return bytes_of(a) < bytes_of(b) ? -1 : 1;
-    return a->calls > b->calls ? -1 : 1; /* of one size the one that came most often counts */
+        return bytes_of(a) < bytes_of(b);
+    return a->calls > b->calls; /* of one size the one that came most often counts */
+}
+
+static void sort(gcoll_learn_site **sites, uint32_t count) {
+    for (uint32_t i = 1; i < count; i++)
+        for (uint32_t k = i; k > 0 && comes_before(sites[k], sites[k - 1]); k--) {
+            gcoll_learn_site *swap = sites[k];
+            sites[k] = sites[k - 1];
+            sites[k - 1] = swap;
+        }
 }
 
 static bool is_known(const gcoll_learn_site *site) {
@@ -44,7 +52,7 @@ static uint32_t list_sites(const gcoll_learn *learn, gcoll_learn_site **sites) {
     for (uint32_t i = 0; i < learn->count; i++)
         if (is_known(learn->sites[i]))
             sites[count++] = learn->sites[i];
-    qsort(sites, count, sizeof sites[0], by_size);
+    sort(sites, count);
     for (uint32_t i = 0; i < count; i++)
         if (kept == 0 || sites[kept - 1]->call.collective != sites[i]->call.collective ||
             bytes_of(sites[kept - 1]) != bytes_of(sites[i]))

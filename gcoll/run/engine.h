@@ -34,6 +34,7 @@ struct gcoll_run {
     gcoll_kernel kernel;
     gcoll_user_op user;
     bool in_flight;
+    bool waits; /* the caller waits for the run: it may look for such receives a while */
     uint64_t sequence;
 
     bound_step *steps;
@@ -42,13 +43,12 @@ struct gcoll_run {
         *waiting;    /* unfinished dependencies by step; all of them once the step is done and between runs */
     uint32_t *ready; /* a queue; each step enters it once */
     uint32_t *late;  /* receives that are looked for once all else has started; NULL: all are posted */
-    uint32_t late_count;
-    bool waits;              /* the caller waits for the run: it may look for such receives a while */
     uint32_t *round_left;    /* unfinished steps of each round; NULL if the window holds all rounds */
     uint64_t *opened;        /* by slot: the latest operation whose fingerprint was sent to the peer */
     gcoll_fingerprint *told; /* by slot: fingerprint for the peer; NULL: all get the entry's */
     uint32_t slots;
-    uint32_t ready_head, ready_tail;
+    uint32_t ready_head, ready_tail, late_count;
+    uint32_t taught; /* token of context->learner (hooks.h); 0: none */
     uint32_t unfinished;
     uint32_t oldest_round;
     bool is_gated;     /* no step starts before earlier work on the caller's streams is done */
@@ -70,7 +70,6 @@ struct gcoll_run {
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
-    uint32_t taught;    /* token of context->learner (hooks.h); 0: none */
     int64_t timed_ns;   /* when it began, if the token is timed */
     uint64_t begun;     /* for the recorder */
     uint64_t *recorded; /* by step: its id in the recorder; NULL: steps are not recorded */
