@@ -149,9 +149,14 @@ typedef struct gcoll_wait {
 gcoll_status gcoll_progress_wait(gcoll_context *context, const gcoll_wait *wait);
 /* Progress for up to wait_us, or until something has moved. */
 gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us);
+/* The part of gcoll_progress_in_time for a context with an endpoint. */
+void gcoll_progress_once_a_tick(gcoll_context *context);
 /* Progress without waiting, if there was none since the last tick of the coarse clock. For work that has
  * ended without it: peers wait for answers to their probes. */
-void gcoll_progress_in_time(gcoll_context *context);
+static inline void gcoll_progress_in_time(gcoll_context *context) {
+    if (context->endpoint)
+        gcoll_progress_once_a_tick(context);
+}
 /* The same for a caller that shares, as above: if another thread leads, only sleeps until something has
  * moved. */
 gcoll_status gcoll_progress_shared(gcoll_context *context, int64_t wait_us);

@@ -73,9 +73,9 @@ gcoll_status gcoll_progress(gcoll_context *context, int64_t wait_us) {
     return progress(context, wait_us, false);
 }
 
-void gcoll_progress_in_time(gcoll_context *context) {
+void gcoll_progress_once_a_tick(gcoll_context *context) {
     const int64_t now = gcoll_now_coarse_ms();
-    if (now == context->live->progress_ms || !context->endpoint || context->health.broken)
+    if (now == context->live->progress_ms || context->health.broken)
         return;
     context->live->progress_ms = now;
     gcoll_progress(context, 0);
