@@ -227,7 +227,7 @@ void gcoll_flow_send(gcoll_flow *flow, gcoll_message *message, bool is_granted) 
 }
 
 bool gcoll_flow_send_now(gcoll_flow *flow, gcoll_message *message) {
-    if (flow->waiting.oldest || flow->promised > 0 || !has_credit(flow, message))
+    if (flow->waiting.oldest || !has_credit(flow, message)) /* a grant that came before is revoked */
         return false;
     message->moved = 0;
     message->flags = 0;
