@@ -85,9 +85,10 @@ typedef struct gcoll_blocks {
 
 /* Names the algorithm. The rest of the text stays zero, as calls are compared by their bytes. */
 void gcoll_call_name(gcoll_call *call, const char *algorithm);
-/* What decides the choice of auto and is the same on every rank. */
+/* Returns a copy of the call with only the fields that decide the choice of auto and are equal on every rank.
+ */
 gcoll_call gcoll_call_alike(const gcoll_call *call);
-/* Whether that is the same for two calls. */
+/* Whether two calls have equal copies of that kind. */
 static inline bool gcoll_call_is_alike(const gcoll_call *a, const gcoll_call *b) {
     return a->collective == b->collective && a->type == b->type && a->element_bytes == b->element_bytes &&
            a->op == b->op && a->root == b->root && a->needs == b->needs && a->commutative == b->commutative &&

@@ -378,7 +378,7 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
     if (status == GCOLL_OK) {
         sort(e.candidates, e.count);
         gcoll_choice_format(&choice, texts[0], GCOLL_ALGORITHM_TEXT_MAX);
-        seconds[0] = e.candidates[0].seconds; /* unless: */
+        seconds[0] = e.candidates[0].seconds; /* stays if a tuning file names a variant that is not listed */
         *count = 1;
     }
     for (size_t i = 0; i < e.count && status == GCOLL_OK; i++) {

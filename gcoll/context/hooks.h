@@ -57,7 +57,8 @@ struct gcoll_learner {
     /* It has ended with success, ns after it began. Not if its token is untimed. May be called from within
      * the transport's work. */
     void (*took)(gcoll_context *context, uint32_t token, int64_t ns);
-    /* Adds a line on what is known of such calls; nothing if nothing is. */
+    /* Adds one line that says what was learned from calls like this one. Adds nothing before the first calls
+     * were timed. */
     void (*explain)(const gcoll_context *context, const struct gcoll_call *call, gcoll_text *said);
 };
 

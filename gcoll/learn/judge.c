@@ -4,7 +4,7 @@
  * Trials may cost 20 usual calls more than the usual algorithm, 2 % of the first 1,000 calls. Candidates are
  * screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
  * Those within 30 % of the best are then compared in turns. The usual one is given up only for a difference
- * of 2 % and twice its standard error.
+ * of 2 % and of 2.5 standard errors.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -184,11 +184,11 @@ static void settle(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
 }
 
 /* What a call of a candidate is expected to cost beyond a usual one. */
-static double expected_ns(const gcoll_judge *judge, uint32_t usual, uint32_t candidate) {
+static double expected_ns(const gcoll_judge *judge, uint32_t candidate) {
     const gcoll_judged *one = &judge->candidates[candidate];
     if (one->ns > 0)
         return larger(one->ns - judge->usual_ns, 0);
-    const double ratio = one->predicted / judge->candidates[usual].predicted;
+    const double ratio = one->predicted / judge->candidates[judge->home].predicted;
     return judge->usual_ns * larger(ratio - 1, 0);
 }
 
@@ -210,7 +210,7 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
         gcoll_judged *one = &judge->candidates[i];
         if (i == next->usual || one->ns > 0 || one->is_out)
             continue;
-        const double cost = SCREEN_BURST * expected_ns(judge, next->usual, i);
+        const double cost = SCREEN_BURST * expected_ns(judge, i);
         if (one->predicted > MOST_PREDICTED * floor || expected + cost > budget_ns(judge)) {
             one->is_out = true;
             continue;
@@ -258,7 +258,7 @@ static void compare(gcoll_judge *judge, gcoll_lesson *next) {
         set |= 1U << found;
     double cost = 0;
     for (uint32_t i = 0; i < judge->count; i++)
-        cost += set >> i & 1 ? COMPARE_BURST * expected_ns(judge, home, i) : 0;
+        cost += set >> i & 1 ? COMPARE_BURST * expected_ns(judge, i) : 0;
     while (rounds > 1 && cost * rounds > budget_ns(judge))
         rounds--;
     if (count == 1 || cost * rounds > budget_ns(judge)) {
@@ -275,7 +275,7 @@ static void compare(gcoll_judge *judge, gcoll_lesson *next) {
 static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
     double values[GCOLL_LEARN_SAMPLES];
     for (uint32_t i = 0; i < judge->count; i++) {
-        const uint32_t count = ended->tried >> i & 1 ? collect(ended, samples, i, values) : 0;
+        const uint32_t count = collect(ended, samples, i, values);
         if (count == 0)
             continue;
         const double ns = least(values, count);
@@ -290,7 +290,7 @@ static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const d
 static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
     double values[GCOLL_LEARN_SAMPLES];
     for (uint32_t i = 0; i < judge->count; i++) {
-        const uint32_t count = ended->tried >> i & 1 ? collect(ended, samples, i, values) : 0;
+        const uint32_t count = collect(ended, samples, i, values);
         if (count == 0)
             continue;
         gcoll_judged *one = &judge->candidates[i];
@@ -325,7 +325,6 @@ static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
         judge->candidates[i] = (gcoll_judged){.predicted = judge->candidates[i].predicted};
     judge->usual_ns = usual_ns;
     judge->spent_ns = 0;
-    judge->searches++;
     screen(judge, next);
 }
 

@@ -72,7 +72,6 @@ typedef struct gcoll_judge {
     double tolerance;    /* times that differ by this factor from the settled one have changed */
     uint64_t settled_at; /* the call, */
     uint64_t again;      /* and so many calls later trying begins anew */
-    uint32_t searches;   /* how often trying began */
 } gcoll_judge;
 
 /* predicted: seconds by candidate; the first is the choice, the others in rising order. */

@@ -531,10 +531,14 @@ static void bounced_done(gcoll_message *message) {
         message_done(message);
 }
 
-static void post_receive(gcoll_run *run, bound_step *bound) {
+static void mark_posted(bound_step *bound) {
     bound->posted = true;
-    if (run->work)
-        gcoll_device_work_messages(run, 1);
+    if (bound->run->work)
+        gcoll_device_work_messages(bound->run, 1);
+}
+
+static void post_receive(gcoll_run *run, bound_step *bound) {
+    mark_posted(bound);
     run->context->transport->post_recv(run->context->endpoint, bound->step->peer, bound->message);
 }
 
@@ -552,9 +556,7 @@ static void send(gcoll_run *run, bound_step *bound) {
         gcoll_run_finish_step(run, (uint32_t)(bound - run->steps));
         return;
     }
-    bound->posted = true;
-    if (run->work)
-        gcoll_device_work_messages(run, 1);
+    mark_posted(bound);
     context->transport->post_send(context->endpoint, peer, message);
 }
 

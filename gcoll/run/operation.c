@@ -24,7 +24,7 @@ struct gcoll_variants {
 };
 
 /* Copies what *from points to to *at, and moves *at behind it; only measures it if copies is false. */
-static void keep(const void **from, size_t bytes, char **at, bool copies) {
+static void copy_array(const void **from, size_t bytes, char **at, bool copies) {
     const size_t room = (bytes + 15) & ~(size_t)15;
     if (!*from)
         return;
@@ -35,33 +35,33 @@ static void keep(const void **from, size_t bytes, char **at, bool copies) {
     *at += room;
 }
 
-#define KEEP(pointer, count)                                                                                 \
-    keep((const void **)(uintptr_t) & (pointer), (count) * sizeof *(pointer), &at, copies)
+#define COPY_ARRAY(pointer, count)                                                                           \
+    copy_array((const void **)(uintptr_t) & (pointer), (count) * sizeof *(pointer), &at, copies)
 
-static void keep_list(gcoll_list *list, char **to, bool copies) {
+static void copy_list(gcoll_list *list, char **to, bool copies) {
     char *at = *to;
     if (list->entries > 0) {
-        KEEP(list->at, list->entries);
-        KEEP(list->offsets, list->entries + (size_t)1);
+        COPY_ARRAY(list->at, list->entries);
+        COPY_ARRAY(list->offsets, list->entries + (size_t)1);
     }
     *to = at;
 }
 
 /* Lets all pointers of arguments point to copies behind `base`; returns their bytes. */
-static size_t keep_arguments(gcoll_arguments *arguments, uint32_t size, char *base, bool copies) {
+static size_t copy_arguments(gcoll_arguments *arguments, uint32_t size, char *base, bool copies) {
     gcoll_buffers *buffers = &arguments->buffers;
     gcoll_blocks *blocks = &arguments->blocks;
     const uint32_t count = arguments->call.buffers;
     char *at = base;
-    KEEP(buffers->in, count);
-    KEEP(buffers->out, count);
-    KEEP(buffers->streams, count);
-    keep_list(&buffers->in_list, &at, copies);
-    keep_list(&buffers->out_list, &at, copies);
-    KEEP(blocks->offsets, size + (size_t)1);
-    KEEP(blocks->recv_offsets, size + (size_t)1);
-    KEEP(blocks->in_memory, count);
-    KEEP(blocks->out_memory, count);
+    COPY_ARRAY(buffers->in, count);
+    COPY_ARRAY(buffers->out, count);
+    COPY_ARRAY(buffers->streams, count);
+    copy_list(&buffers->in_list, &at, copies);
+    copy_list(&buffers->out_list, &at, copies);
+    COPY_ARRAY(blocks->offsets, size + (size_t)1);
+    COPY_ARRAY(blocks->recv_offsets, size + (size_t)1);
+    COPY_ARRAY(blocks->in_memory, count);
+    COPY_ARRAY(blocks->out_memory, count);
     return (size_t)(at - base);
 }
 
@@ -69,12 +69,12 @@ static gcoll_status make_variants(const gcoll_context *context, const gcoll_argu
                                   gcoll_variants **out) {
     gcoll_arguments measured = *arguments;
     const size_t head = (sizeof(gcoll_variants) + 15) & ~(size_t)15;
-    char *memory = calloc(1, head + keep_arguments(&measured, context->size, NULL, false));
+    char *memory = calloc(1, head + copy_arguments(&measured, context->size, NULL, false));
     if (!memory)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an operation");
     gcoll_variants *variants = (gcoll_variants *)(void *)memory;
     variants->arguments = *arguments;
-    keep_arguments(&variants->arguments, context->size, memory + head, true);
+    copy_arguments(&variants->arguments, context->size, memory + head, true);
     if (arguments->user_op) {
         variants->user = *arguments->user_op;
         variants->arguments.user_op = &variants->user;
@@ -127,7 +127,7 @@ static gcoll_status take_variant(gcoll_operation *operation, const char *algorit
     variants->has_others = true;
     operation->request.run = variants->runs[place];
     name_algorithm(operation);
-    if (place != before && gcoll_run_memory_bytes(variants->runs[before]) > KEPT_BYTES) {
+    if (gcoll_run_memory_bytes(variants->runs[before]) > KEPT_BYTES) {
         gcoll_run_destroy(variants->runs[before]);
         variants->runs[before] = NULL;
     }

@@ -11,8 +11,8 @@
  *            newline and the contents of the file
  *   agreed   after "go": the number of ranks on rank 0's host, the numbers as the hexadecimal digits of
  *            their bits, a digit of flags (1: options.monitor, 2: nothing is learned), and rank 0's
- * transport. With two levels of cost "within" follows, alpha and beta within a host, and which rank is on
- * which host (host_map.c).
+ *            transport. With two levels of cost "within" follows, alpha and beta within a host, and which
+ *            rank is on which host (host_map.c).
  *
  * Instead of "agreed", rank 0 may write "!", a status, a space and the reason of a failure (meeting.c), and
  * so may a rank whose measurement failed.

@@ -95,7 +95,8 @@ class Job {
     gcoll_judge judge = {};
     gcoll_lesson lesson = {};
     uint64_t number = 0;
-    double truly = 0; // what the calls have taken, without noise
+    uint32_t searches = 0; // how often trying began
+    double truly = 0;      // what the calls have taken, without noise
     std::set<uint32_t> tried;
 
   private:
@@ -106,7 +107,9 @@ class Job {
     void decide() {
         std::vector<double> all = samples_;
         all.resize(GCOLL_LEARN_SAMPLES);
+        const gcoll_judge_state before = judge.state;
         next_ = gcoll_judge_next(&judge, &lesson, all.data());
+        searches += judge.state == GCOLL_JUDGE_SCREEN && before != GCOLL_JUDGE_SCREEN;
         EXPECT_TRUE(gcoll_lesson_is_valid(&next_, judge.count));
         EXPECT_EQ(next_.begin, gcoll_lesson_end(&lesson));
         EXPECT_EQ(next_.number, lesson.number + 1);

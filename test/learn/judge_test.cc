@@ -161,7 +161,7 @@ TEST(Judge, ALongJobFindsTheFastestInMuchNoise) {
         world.noise = 0.4;
         Job job(world, seed);
         job.calls(30000);
-        EXPECT_LE(job.judge.searches, 11u);
+        EXPECT_LE(job.searches, 11u);
         EXPECT_LE(job.truly, 30000 * 1.3e6);
         close += job.lesson.usual == 2;
     }
@@ -185,7 +185,7 @@ TEST(Judge, TimesThatChangeOftenCostLittle) {
             usual += 250 * (i % 2 ? slow : world).ns[0];
         }
         EXPECT_LE(took, 1.03 * usual) << "seed " << seed;
-        EXPECT_LE(job.judge.searches, 12u);
+        EXPECT_LE(job.searches, 12u);
     }
 }
 
