@@ -63,21 +63,30 @@ function(gcoll_test_again suffix labels environment)
                          ENVIRONMENT "${environment};GTEST_BRIEF=1")
   endforeach()
 endfunction()
+set(shm GCOLL_TEST_TRANSPORTS=shm)
+set(secret GCOLL_SECRET=0123456789abcdef0123456789abcdef)
+set(encrypted "${secret};GCOLL_ENCRYPTION=on")
 # What a lane may change, over shared memory: failures with ranks that die, stop and stay away, too.
-gcoll_test_again(shm "plain_tests;timed" GCOLL_TEST_TRANSPORTS=shm
+gcoll_test_again(shm "plain_tests;timed" "${shm}"
   "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
-  "failure_test '*'" "group_test '*shm*'" "recovery_test '*shm*:Recovery.*'")
-# Failures, recovery, groups and collectives in a job with a secret.
-gcoll_test_again(secret timed GCOLL_SECRET=0123456789abcdef0123456789abcdef
-  "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
+  "failure_test '*'" "group_test '*shm*'")
 if(gcoll_has_openssl)
-  gcoll_test_again(encrypted timed "GCOLL_SECRET=0123456789abcdef0123456789abcdef;GCOLL_ENCRYPTION=on"
-    "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3:*Sums/tcp_5'" "receive_test '*tcp*'" "soak_test '*'")
+  gcoll_test_again(encrypted timed "${encrypted}"
+    "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3:*Sums/tcp_5'" "receive_test '*tcp*'")
 endif()
-# Runs all collectives once more, in contexts that share the connections of another one, which has several to each peer.
-add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)
-set_tests_properties(collective_test.share PROPERTIES TIMEOUT 300 COST 8
-                     LABELS plain_tests ENVIRONMENT "GCOLL_TEST_SHARE=tcp:connections=4")
+if(gcoll_has_unsanitized)
+  gcoll_test_again(shm "plain_tests;timed" "${shm}" "recovery_test '*shm*:Recovery.*'")
+  # Failures, recovery, groups and collectives in a job with a secret.
+  gcoll_test_again(secret "plain_tests;timed" "${secret}"
+    "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
+  if(gcoll_has_openssl)
+    gcoll_test_again(encrypted "plain_tests;timed" "${encrypted}" "failure_test '*'" "recovery_test '*'" "soak_test '*'")
+  endif()
+  # All collectives once more, in contexts that share the connections of another one, which has several to each peer.
+  add_test(NAME collective_test.share COMMAND collective_test --gtest_filter=*tcp_2*:*tcp_3*:*tcp_5*)
+  set_tests_properties(collective_test.share PROPERTIES TIMEOUT 300 COST 8
+                       LABELS plain_tests ENVIRONMENT "GCOLL_TEST_SHARE=tcp:connections=4")
+endif()
 add_library(opening_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/opening_peek.c ${CMAKE_CURRENT_LIST_DIR}/route_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(opening_peek PRIVATE gcoll_flags)
 target_sources(integrity_test PRIVATE $<TARGET_OBJECTS:opening_peek>)

@@ -4,7 +4,7 @@ gcoll_test(agree_test UNSANITIZED AgreeModelLong.* EXHAUSTIVE
            SOURCES agree_model_test.cc agree_random_test.cc $<FILTER:$<TARGET_OBJECTS:gcoll_core>,INCLUDE,/council/agree[.]c> COST 12 TIMEOUT 900)
 set(schedules 100000)
 if(CMAKE_C_FLAGS MATCHES "sanitize")
-  set(schedules 20000)
+  set(schedules 5000)
 endif()
 target_compile_definitions(agree_test PRIVATE SCHEDULES=${schedules})
 # The same with each rule of gcoll/council/agree.c broken in turn, which they must notice.

@@ -25,6 +25,8 @@ SANITIZED = "GCOLL_TEST_SANITIZED" in os.environ
 # Every survivor learns of a death within a second. A machine that is busy with other work may need another try.
 LEARN_S, LEARN_BUSY_S, TRIES = (5.0 if SANITIZED else 1.0), 10.0, 3
 LEAK_KIB = 1e6 if SANITIZED else 1024  # sanitizers keep what was freed
+# A shell's job in the background begins with Ctrl-C ignored, and so would the ranks.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def free_port():
