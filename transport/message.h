@@ -33,6 +33,7 @@ struct gcoll_message {
     bool by_device;      /* the data may lie in device memory: the network adapter moves them, the host never
                           * touches them. The same on both sides */
     bool announced;  /* send: the peer may peek for it, so the sender tells of it even while it has to wait */
+    bool settled;    /* send: the data were there before the call, and may lie in other processors' caches */
     bool background; /* receive: nobody waits for it, so progress looks for it less often */
     bool any_size; /* receive to memory: the message may have another size, which `bytes` says from `done` on.
                     * If that is larger than `bytes` was, the message is dropped and data stays as it is */

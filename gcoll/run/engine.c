@@ -293,6 +293,7 @@ static gcoll_status prepare_steps(gcoll_run *run, uint32_t messages) {
         message->index = step->message;
         message->bytes = step->count * run->type_bytes;
         message->granule = (uint32_t)run->type_bytes;
+        message->settled = step->kind == GCOLL_STEP_SEND && step->a.space == GCOLL_IN;
         message->by_device = by_device;
         message->done = is_receive(step) ? receive_done : message_done;
         message->owner = bound;

@@ -239,6 +239,7 @@ static bool post_message(gcoll_request *request, gcoll_pair *pair, struct tag_co
                                        .bytes = bytes,
                                        .data = data,
                                        .announced = sends,
+                                       .settled = sends,
                                        .any_size = !sends,
                                        .done = on_done,
                                        .owner = request};

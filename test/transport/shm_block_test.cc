@@ -29,41 +29,6 @@ namespace {
 
 constexpr uint64_t kMap = GCOLL_SHM_MAP_BYTES;
 
-// shm with these options. For the endpoints that are opened while it lives.
-class Lanes {
-  public:
-    explicit Lanes(const char *text) { text_ = text; }
-    ~Lanes() { text_ = "shm"; }
-    Lanes(const Lanes &) = delete;
-    Lanes &operator=(const Lanes &) = delete;
-    static const gcoll_transport *transport() {
-        static const gcoll_transport made = [] {
-            gcoll_transport transport = gcoll_transport_shm;
-            transport.open = [](const gcoll_endpoint_options *options, const gcoll_events *events,
-                                gcoll_endpoint **endpoint) {
-                gcoll_lane_choice *lanes = nullptr;
-                gcoll_endpoint_options with = *options;
-                EXPECT_EQ(gcoll_lanes_parse(gcoll_lane_rows, "a test", text_, &lanes, &with.lane_count),
-                          GCOLL_OK)
-                    << gcoll_last_error();
-                with.lanes = lanes;
-                const gcoll_status status = gcoll_transport_shm.open(&with, events, endpoint);
-                free(lanes);
-                return status;
-            };
-            return transport;
-        }();
-        return &made;
-    }
-
-  private:
-    static inline const char *text_ = "shm";
-};
-
-const gcoll_transport *shm() {
-    return Lanes::transport();
-}
-
 class Block {
   public:
     explicit Block(size_t bytes) {
@@ -320,6 +285,7 @@ TEST(Memory, SignalsWithoutAnEndAreAnError) {
 // that go through the ring.
 TEST(ShmPulls, AllSizesAtAllOffsetsAmongOthers) {
     constexpr size_t kBytes = size_t{24} << 20;
+    const Lanes lanes("shm:pull_bytes=0"); // what is in no block goes through the ring
     take_descriptors_of_process();
     const size_t before = open_descriptors();
     {

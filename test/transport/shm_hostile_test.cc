@@ -45,7 +45,7 @@ class Liar {
         : own_(own), real(&gcoll_transport_shm, raw_peer::small_options_of(1 - own, 2)), raw(real.address()) {
         door_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         EXPECT_EQ(gcoll_random_bytes(&hello, sizeof hello), GCOLL_OK);
-        hello.version = 2;
+        hello.version = 3;
         hello.ring_bytes = 8192;
         hello.eager_bytes = 1000;
         hello.pool_bytes = 4096;
@@ -85,6 +85,7 @@ class Liar {
     void say_proof(uint8_t word, const uint8_t *proof) {
         Bytes said(1 + GCOLL_RING_PROOF, word);
         std::memcpy(said.data() + 1, proof, GCOLL_RING_PROOF);
+        said.push_back(0); // it does not read other memory of the peer
         say(said);
     }
 
@@ -224,8 +225,8 @@ TEST(ShmLies, TheTruthIsBelieved) {
         std::memset(gcoll_ring_side_of(at, 0)->proof, 7, GCOLL_RING_PROOF);
         lower.send(kMemory, {fd});
         lower.say({kGiven});
-        ASSERT_TRUE(lower.real.until([&] { return lower.words(kMapped, 17) == 1; }));
-        EXPECT_EQ(Bytes(lower.last().begin() + 1, lower.last().end()), Bytes(16, 7));
+        ASSERT_TRUE(lower.real.until([&] { return lower.words(kMapped, 18) == 1; }));
+        EXPECT_EQ(Bytes(lower.last().begin() + 1, lower.last().begin() + 17), Bytes(16, 7));
         lower.say_proof(kReady, gcoll_ring_side_of(at, 1)->proof);
         ASSERT_TRUE(lower.real.until([&] { return pair_of(lower.real, 0)->state == GCOLL_SHM_STANDS; }));
         munmap(at, gcoll_ring_memory(8192));
@@ -238,7 +239,7 @@ TEST(ShmLies, TheTruthIsBelieved) {
     ASSERT_NE(at, nullptr);
     higher.send(kMappedToo);
     higher.say_proof(kMapped, gcoll_ring_side_of(at, 0)->proof);
-    ASSERT_TRUE(higher.real.until([&] { return higher.words(kReady, 17) == 1; }));
+    ASSERT_TRUE(higher.real.until([&] { return higher.words(kReady, 18) == 1; }));
     EXPECT_EQ(pair_of(higher.real, 1)->state, GCOLL_SHM_STANDS);
     munmap(at, gcoll_ring_memory(8192));
 }
@@ -380,7 +381,7 @@ TEST(ShmLies, WrongProofs) {
     lower.say_hello();
     lower.send(kMemory, {fd});
     lower.say({kGiven});
-    ASSERT_TRUE(lower.real.until([&] { return lower.words(kMapped, 17) == 1; }));
+    ASSERT_TRUE(lower.real.until([&] { return lower.words(kMapped, 18) == 1; }));
     lower.say_proof(kReady, lower.hello.token);
     lower.expect_failure("sent garbage (a wrong proof that it shares memory)");
     close(fd);

@@ -236,6 +236,7 @@ class Rank {
             message.fingerprint[i] = static_cast<uint8_t>(stream + index + i);
         message.m.open = open ? message.fingerprint : nullptr;
         message.m.announced = announced;
+        message.m.settled = settles;
         if (tries_now && send_now(message))
             on_done(&message.m);
         else
@@ -311,6 +312,7 @@ class Rank {
     gcoll_endpoint *endpoint = nullptr;
     uint32_t rank;
     bool tries_now = false; // messages that are posted try first to move within the call
+    bool settles = false;   // messages that are sent were there before (gcoll_message.settled)
     std::deque<std::unique_ptr<Message>> messages;
     size_t done = 0;
     std::vector<Opened> opened;

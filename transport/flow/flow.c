@@ -237,6 +237,7 @@ bool gcoll_flow_send_now(gcoll_flow *flow, gcoll_message *message) {
 
 /* Sends a message that was granted before it was posted. */
 static void send_promised(gcoll_flow *flow, gcoll_slot *slot, gcoll_message *message) {
+    message->flags |= slot->flags & GCOLL_FLOW_PLAIN ? GCOLL_FLOW_GRANTED_PLAIN : 0U;
     gcoll_match_remove(&flow->outgoing, slot);
     flow->promised--;
     if (has_pieces(flow, message)) /* the receiver expects another size, and the offer tells it */
@@ -311,14 +312,16 @@ void gcoll_flow_on_credit(gcoll_flow *flow, uint32_t credit) {
     send_waiting(flow);
 }
 
-void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index) {
+void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index, bool is_plain) {
     gcoll_slot *slot = gcoll_match_find(&flow->outgoing, stream, index);
     if (slot && slot->message) {
         if (has_pieces(flow, slot->message)) { /* the receiver will notice the different size */
             gcoll_flow_offer_granted(flow, slot);
             return;
         }
-        flow->lane->enqueue(flow, gcoll_flow_stop_waiting(flow, slot));
+        gcoll_message *message = gcoll_flow_stop_waiting(flow, slot);
+        message->flags |= is_plain ? GCOLL_FLOW_GRANTED_PLAIN : 0U;
+        flow->lane->enqueue(flow, message);
         send_waiting(flow); /* it may have been the oldest, which blocked the others */
         return;
     }
@@ -331,7 +334,7 @@ void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index) {
         gcoll_flow_out_of_memory(flow);
         return;
     }
-    slot->flags = GCOLL_FLOW_PROMISED;
+    slot->flags = GCOLL_FLOW_PROMISED | (is_plain ? GCOLL_FLOW_PLAIN : 0U);
     flow->promised++;
 }
 
@@ -367,7 +370,10 @@ static void leave_ungranted(gcoll_flow *flow, gcoll_slot *slot) {
 
 /* Grants a receive; its slot must be in the ungranted list. */
 static void grant(gcoll_flow *flow, gcoll_slot *slot) {
-    const gcoll_flow_frame control = {.kind = GCOLL_FLOW_GRANT, .index = slot->index, .stream = slot->stream};
+    const gcoll_flow_frame control = {.kind = GCOLL_FLOW_GRANT,
+                                      .index = slot->index,
+                                      .stream = slot->stream,
+                                      .is_plain = !slot->message->consume};
     if (flow->granted == flow->promises_max) {
         flow->is_starved = true;
         return;
@@ -557,7 +563,7 @@ void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_frame *control) {
         gcoll_flow_on_offer(flow, control);
         return;
     case GCOLL_FLOW_GRANT:
-        gcoll_flow_on_grant(flow, control->stream, control->index);
+        gcoll_flow_on_grant(flow, control->stream, control->index, control->is_plain);
         return;
     case GCOLL_FLOW_REVOKE:
         gcoll_flow_on_revoke(flow, control->stream, control->index);

@@ -63,7 +63,8 @@ enum {
     GCOLL_FLOW_PROMISED = 1, /* a grant came before the send was posted */
     GCOLL_FLOW_ASKED = 2,    /* we have sent an offer */
     GCOLL_FLOW_LISTED = 4,   /* in the list of those that wait for credit */
-    GCOLL_FLOW_UNTOLD = 8    /* in the list of that name */
+    GCOLL_FLOW_UNTOLD = 8,   /* in the list of that name */
+    GCOLL_FLOW_PLAIN = 16    /* PROMISED, and the receive is plain */
 };
 
 /* gcoll_message.flags of sends */
@@ -71,7 +72,8 @@ enum {
     GCOLL_FLOW_ON_CREDIT = 1,
     GCOLL_FLOW_OPENED = 2,  /* the fingerprint has travelled */
     GCOLL_FLOW_FOLLOWS = 4, /* an offer, which counts until the message's first byte has left */
-    GCOLL_FLOW_AHEAD = 8    /* OPENED, in a frame of its own */
+    GCOLL_FLOW_AHEAD = 8,   /* OPENED, in a frame of its own */
+    GCOLL_FLOW_GRANTED_PLAIN = 16
 };
 
 typedef enum gcoll_flow_kind {
@@ -91,6 +93,7 @@ typedef struct gcoll_flow_frame {
     const uint8_t *open; /* NULL, or GCOLL_FINGERPRINT_BYTES that come with it */
     bool on_credit;      /* DATA: without a grant */
     bool is_ahead;       /* DATA: its fingerprint came in a frame of its own */
+    bool is_plain;       /* GRANT: the receive copies what comes, and reduces nothing; lanes need not tell */
 } gcoll_flow_frame;
 
 typedef struct gcoll_flow gcoll_flow;
@@ -189,7 +192,7 @@ static inline void gcoll_flow_sent(gcoll_flow *flow, gcoll_message *message) {
 /* Frames that came. on_control: any but data and credit, by its kind. */
 void gcoll_flow_on_control(gcoll_flow *flow, const gcoll_flow_frame *frame);
 void gcoll_flow_on_credit(gcoll_flow *flow, uint32_t credit);
-void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index);
+void gcoll_flow_on_grant(gcoll_flow *flow, uint64_t stream, uint32_t index, bool is_plain);
 void gcoll_flow_on_revoke(gcoll_flow *flow, uint64_t stream, uint32_t index);
 
 /* For `pieces`. Sends a message that has no slot, or makes it wait. is_granted: the receiver has granted

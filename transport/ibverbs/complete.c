@@ -70,7 +70,7 @@ static void on_frame(gcoll_ib_pair *pair, const gcoll_ib_frame *frame, const uin
         gcoll_ib_on_offer(pair, frame, extra);
         return;
     case GCOLL_IB_GRANT:
-        gcoll_flow_on_grant(pair->flow, frame->stream, frame->index);
+        gcoll_flow_on_grant(pair->flow, frame->stream, frame->index, false);
         return;
     case GCOLL_IB_PIECE:
         gcoll_ib_on_piece(pair, frame);

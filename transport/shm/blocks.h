@@ -1,5 +1,5 @@
-/* transport/shm/blocks.h - memory of gcoll_memory_alloc that the peer maps, and messages in it, which the
- * receiver reads where they lie: blocks.c and pull.c. For shm.h. */
+/* transport/shm/blocks.h - memory of gcoll_memory_alloc that the peer maps (blocks.c), and messages that the
+ * receiver reads where they lie, in such memory or in any other (pull.c). For shm.h. */
 #ifndef GCOLL_SHM_BLOCKS_H
 #define GCOLL_SHM_BLOCKS_H
 
@@ -12,11 +12,18 @@
 /* A message from this size on is read where it lies, if the peer has that memory mapped. Below, the two ranks
  * wait for each other longer than the copies take. */
 #define GCOLL_SHM_MAP_BYTES (UINT64_C(256) << 10)
+/* The same of messages in memory that is not mapped. Below, the ring copies twice in less time than the
+ * kernel takes to be asked. */
+#define GCOLL_SHM_PULL_BYTES (UINT64_C(64) << 10)
+/* Read at a time; what the receiver reduces stays in its cache meanwhile. */
+#define GCOLL_SHM_PIECE_BYTES (UINT64_C(128) << 10)
 /* Most blocks of a peer that are mapped at a time. Messages of others are copied through the ring. */
 #define GCOLL_SHM_BLOCKS_MOST 1024U
 
 typedef struct gcoll_shm_pair gcoll_shm_pair;
 
+/* Where a message lies: so many bytes behind the beginning of a block, or, `block` being 0, at this address
+ * of the sender's. */
 typedef struct gcoll_shm_reference {
     uint64_t block, offset;
 } gcoll_shm_reference;
@@ -44,8 +51,9 @@ typedef struct gcoll_shm_blocks {
 typedef struct gcoll_shm_pull {
     struct gcoll_shm_pull *next;
     gcoll_slot *slot;
-    gcoll_shm_mapped *block;
+    gcoll_shm_mapped *block; /* NULL: in memory that is not mapped, at `address` there */
     const uint8_t *from;
+    uint64_t address;
 } gcoll_shm_pull;
 
 /* Messages that are read where they lie, in both directions. */
@@ -82,8 +90,10 @@ void gcoll_shm_end_blocks(gcoll_shm_pair *pair, bool unmaps);
 
 /* ---- pull.c ----------------------------------------------------------------------------------------- */
 
+/* Whether the next message is to be read where it lies, and where that is. */
+bool gcoll_shm_is_referred(gcoll_shm_pair *pair, const gcoll_message *message, gcoll_shm_reference *to);
 /* Writes a reference to the first message in place of the message. */
-bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_block_place *place);
+bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_shm_reference *to);
 /* A reference came. */
 void gcoll_shm_on_reference(gcoll_shm_pair *pair, const gcoll_flow_frame *frame, const uint8_t *payload);
 /* Reads some bytes of messages that lie in the peer's memory. Returns whether there were any. */

@@ -187,7 +187,7 @@ static bool read_one(gcoll_shm *shm) {
     if (pair && d.kind == GCOLL_SHM_BLOCK)
         gcoll_shm_take_block(pair, d.block, sender.uid, fd, elsewhere);
     else if (pair)
-        gcoll_shm_on_datagram(pair, (gcoll_shm_kind)d.kind, sender.uid, fd, header.msg_flags & MSG_CTRUNC,
+        gcoll_shm_on_datagram(pair, (gcoll_shm_kind)d.kind, &sender, fd, header.msg_flags & MSG_CTRUNC,
                               elsewhere);
     if (fd >= 0)
         close(fd);

@@ -22,6 +22,13 @@ const gcoll_lane_option gcoll_shm_options[] = {
      .help = "messages from this size on that lie in memory of gcoll_memory_alloc are read there by the "
              "receiver; 0: none",
      .initial = "256Ki"},
+    {.name = "pull_bytes",
+     .form = GCOLL_LANE_SIZE,
+     .least = 0,
+     .most = INT64_C(1) << 40,
+     .help = "messages from this size on that lie in any memory are read there by the receiver, where the "
+             "kernel lets it; 0: none",
+     .initial = "128Ki"},
     {.name = NULL},
 };
 
@@ -47,6 +54,8 @@ static gcoll_status read_options(gcoll_shm *shm, const gcoll_endpoint_options *o
     shm->ring_bytes = ring > 0 ? (uint32_t)ring : usual_ring(options->size);
     shm->map_bytes =
         (uint64_t)gcoll_lane_option_number(options, "shm", "map_bytes", (int64_t)GCOLL_SHM_MAP_BYTES);
+    shm->pull_bytes =
+        (uint64_t)gcoll_lane_option_number(options, "shm", "pull_bytes", (int64_t)GCOLL_SHM_PULL_BYTES);
     shm->past_bytes = gcoll_shm_past_bytes(options->size);
     return gcoll_lane_set_limits(options, "shm", GCOLL_SHM_EAGER_BYTES, GCOLL_SHM_EAGER_MOST,
                                  &shm->eager_bytes, &shm->pool_bytes);
@@ -71,6 +80,7 @@ static void close_port(gcoll_lane_port *port) {
         pair->in_outputs = false;
     gcoll_shm_sweep(shm); /* all have ended */
     gcoll_shm_door_close(shm);
+    free(shm->pulled);
     free(shm);
 }
 

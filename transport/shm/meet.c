@@ -18,7 +18,8 @@
  * next lane.
  *
  * What is checked: the user of the other process, by the kernel's word; that the memory cannot shrink under a
- * reader, nor its seals be changed; its size; and that each reads what the other has written.
+ * reader, nor its seals be changed; its size; and that each reads what the other has written. With its proof
+ * each says whether it also reads any memory of the other's (reach.c).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@
 #include "transport/address.h"
 #include "transport/shm/shm.h"
 
-#define VERSION 2
+#define VERSION 3
 /* Between two tries to send to a socket that is full. */
 #define AGAIN_MS 1
 /* The session has so long to say why the peer is gone. */
@@ -48,6 +49,7 @@ typedef struct hello_word {
 typedef struct proof_word {
     uint8_t word;
     uint8_t proof[GCOLL_RING_PROOF];
+    uint8_t reaches; /* 1: the sender reads any memory of the receiver's; 0: it does not */
 } proof_word;
 _Static_assert(sizeof(hello_word) <= GCOLL_LANE_WORD_MAX, "a hello is a word");
 
@@ -56,7 +58,7 @@ static void say(const gcoll_shm_pair *pair, uint8_t word) {
 }
 
 static void say_proof(const gcoll_shm_pair *pair, uint8_t word) {
-    proof_word said = {.word = word};
+    proof_word said = {.word = word, .reaches = pair->reaches};
     memcpy(said.proof, pair->proof[1 - pair->which], sizeof said.proof);
     gcoll_session_say(pair->session, (const uint8_t *)&said, sizeof said);
 }
@@ -170,14 +172,15 @@ static void take_memory(gcoll_shm_pair *pair, int fd) {
                  gcoll_errno_text(error, text));
 }
 
-void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut,
-                           void *elsewhere) {
+void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, const struct ucred *sender, int fd,
+                           bool is_cut, void *elsewhere) {
     if (pair->state != GCOLL_SHM_MEETS || pair->is_peer_checked)
         return;
     pair->elsewhere = elsewhere;
     pair->is_peer_checked = true;
-    if (uid != getuid())
-        snprintf(pair->why, sizeof pair->why, "belongs to another user (%u; this rank to %u)", uid,
+    pair->pid = sender->pid;
+    if (sender->uid != getuid())
+        snprintf(pair->why, sizeof pair->why, "belongs to another user (%u; this rank to %u)", sender->uid,
                  (uint32_t)getuid());
     else if (kind == GCOLL_SHM_MEMORY && pair->which == 1 && fd < 0)
         snprintf(pair->why, sizeof pair->why, "%s",
@@ -192,11 +195,13 @@ void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t u
 static void set_up(gcoll_shm_pair *pair) {
     gcoll_ring_write_to(&pair->out, pair->memory, pair->ring_bytes, pair->which);
     gcoll_ring_read_from(&pair->in, pair->memory, pair->ring_bytes, pair->which);
+    gcoll_shm_try_reach(pair);
 }
 
-static void stand(gcoll_shm_pair *pair) {
+static void stand(gcoll_shm_pair *pair, const uint8_t *bytes) {
     const gcoll_shm *shm = pair->shm;
     pair->state = GCOLL_SHM_STANDS;
+    pair->is_reached = bytes[offsetof(proof_word, reaches)] == 1;
     gcoll_session_stand(pair->session, shm->eager_bytes, shm->pool_bytes, pair->peer.eager_bytes,
                         pair->peer.pool_bytes);
     gcoll_shm_want_output(pair);
@@ -355,12 +360,12 @@ static void on_mapped(gcoll_shm_pair *pair, const uint8_t *bytes) {
            GCOLL_RING_PROOF);
     set_up(pair);
     say_proof(pair, WORD_READY);
-    stand(pair);
+    stand(pair, bytes);
 }
 
 static void on_ready(gcoll_shm_pair *pair, const uint8_t *bytes) {
     if (is_proved(pair, bytes))
-        stand(pair);
+        stand(pair, bytes);
     else
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
                            "sent garbage (a wrong proof that it shares memory)");
@@ -412,6 +417,7 @@ static gcoll_status make(gcoll_session *session, gcoll_shm *shm) {
                                      .host = gcoll_net_own_address(shm->net)->host},
                              .next = shm->pairs};
     memcpy(pair->own.name, shm->name, sizeof pair->own.name);
+    pair->own.token_at = (uint64_t)(uintptr_t)pair->own.token;
     status = gcoll_random_bytes(pair->own.token, sizeof pair->own.token);
     if (status == GCOLL_OK)
         status = gcoll_random_bytes(pair->proof[pair->which], GCOLL_RING_PROOF);

@@ -45,7 +45,8 @@ static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
     }
     uint8_t *at = pair->control.bytes + pair->control.end;
     const gcoll_ring_head head = {.word = GCOLL_RING_MARK | (uint32_t)frame->kind |
-                                          (frame->open ? GCOLL_RING_OPEN : 0U),
+                                          (frame->open ? GCOLL_RING_OPEN : 0U) |
+                                          (frame->is_plain ? GCOLL_RING_PLAIN : 0U),
                                   .stream = frame->stream,
                                   .total = frame->total,
                                   .index = frame->index};
@@ -176,9 +177,9 @@ static uint32_t take_room(gcoll_shm_pair *pair, uint32_t wanted) {
 /* Writes a fragment of a message, the first in the queue. */
 static bool put_part(gcoll_shm_pair *pair, gcoll_message *message) {
     const uint64_t left = message->bytes - message->moved;
-    gcoll_block_place place;
-    if (message->moved == 0 && gcoll_shm_is_lent(pair, message, &place))
-        return gcoll_shm_put_reference(pair, &place);
+    gcoll_shm_reference to;
+    if (message->moved == 0 && gcoll_shm_is_referred(pair, message, &to))
+        return gcoll_shm_put_reference(pair, &to);
     const bool opens = message->open && !(message->flags & GCOLL_FLOW_OPENED);
     gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_FLOW_DATA | (opens ? GCOLL_RING_OPEN : 0U) |
                                     (message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_RING_CREDITED : 0U) |
@@ -235,9 +236,10 @@ static const char *check(const gcoll_ring_head *head) {
     if (kind == GCOLL_SHM_REFERS && (head->bytes != sizeof(gcoll_shm_reference) || head->total == 0))
         return "a reference of a size that cannot be";
     if (kind != GCOLL_FLOW_DATA && kind != GCOLL_SHM_REFERS)
-        return head->bytes > 0                      ? "a control frame with a payload"
-               : flags & ~(uint32_t)GCOLL_RING_OPEN ? "a flag that is not allowed in this kind of frame"
-                                                    : NULL;
+        return head->bytes > 0 ? "a control frame with a payload"
+               : flags & ~(kind == GCOLL_FLOW_GRANT ? GCOLL_RING_PLAIN : GCOLL_RING_OPEN)
+                   ? "a flag that is not allowed in this kind of frame"
+                   : NULL;
     if (kind == GCOLL_FLOW_DATA && head->bytes > head->total)
         return "a fragment larger than its message";
     if (head->bytes == 0 && head->total > 0)
@@ -267,7 +269,8 @@ static inline gcoll_flow_frame flow_frame(const gcoll_ring_frame *found) {
                               .total = head->total,
                               .open = head->word & GCOLL_RING_OPEN ? found->open : NULL,
                               .on_credit = (head->word & GCOLL_RING_CREDITED) != 0,
-                              .is_ahead = (head->word & GCOLL_RING_AHEAD) != 0};
+                              .is_ahead = (head->word & GCOLL_RING_AHEAD) != 0,
+                              .is_plain = (head->word & GCOLL_RING_PLAIN) != 0};
 }
 
 static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {

@@ -1,10 +1,11 @@
 /*
  * transport/shm/pull.c - messages that the receiver reads where they lie: in a block of the sender's that the
- * receiver has mapped (blocks.c).
+ * receiver has mapped (blocks.c), or in other memory, by the kernel (reach.c).
  *
  * Flow control decides when such a message may go, as of any other. What goes is a reference of a line or
- * two. The receiver copies or reduces the message straight from the sender's memory, in pieces between which
- * it looks at everything else, and counts it in the memory that both map; then the send is done.
+ * two. The receiver copies or reduces the message straight from a block, copies it straight from other
+ * memory, or reduces it after a copy of a piece that stays in the cache. Between pieces it looks at
+ * everything else. It counts the message in the memory that both map; then the send is done.
  *
  * A sender whose session ends gives its callers their memory back, and they may change it. It says so in the
  * shared memory first. The receiver looks at that when it has read a whole message, and completes no message
@@ -15,8 +16,6 @@
 
 #include "transport/shm/shm.h"
 
-/* Read at a time; what the receiver reduces stays in its cache meanwhile. */
-#define PIECE_BYTES (UINT64_C(128) << 10)
 /* A peer that withdraws a message has ended the session, of which the news is on its way. */
 #define NEWS_MS 1000
 
@@ -26,18 +25,28 @@ static gcoll_ring_side *side_of(const gcoll_shm_pair *pair, uint32_t which) {
 
 /* ---- Sending ---------------------------------------------------------------------------------------- */
 
-bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_block_place *place) {
+bool gcoll_shm_is_referred(gcoll_shm_pair *pair, const gcoll_message *message, gcoll_shm_reference *to) {
+    gcoll_block_place place;
+    if (gcoll_shm_is_lent(pair, message, &place))
+        *to = (gcoll_shm_reference){.block = place.id, .offset = place.offset};
+    else if (gcoll_shm_is_in_reach(pair, message))
+        *to = (gcoll_shm_reference){.block = 0, .offset = (uint64_t)(uintptr_t)message->data};
+    else
+        return false;
+    return true;
+}
+
+bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_shm_reference *to) {
     gcoll_message *message = pair->messages.first;
     const uint8_t *open = message->flags & GCOLL_FLOW_OPENED ? NULL : message->open;
-    const gcoll_shm_reference reference = {.block = place->id, .offset = place->offset};
     gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_SHM_REFERS | (open ? GCOLL_RING_OPEN : 0U) |
                                     (message->flags & GCOLL_FLOW_ON_CREDIT ? GCOLL_RING_CREDITED : 0U) |
                                     (message->flags & GCOLL_FLOW_AHEAD ? GCOLL_RING_AHEAD : 0U),
-                            .bytes = sizeof reference,
+                            .bytes = sizeof *to,
                             .stream = message->stream,
                             .total = message->bytes,
                             .index = message->index};
-    if (!gcoll_shm_put(pair, &head, open, &reference))
+    if (!gcoll_shm_put(pair, &head, open, to))
         return false;
     gcoll_message_push(&pair->pulls.lent, gcoll_message_pop(&pair->messages));
     pair->pulls.lent_count++;
@@ -72,16 +81,32 @@ bool gcoll_shm_end_lent(gcoll_shm_pair *pair) {
 
 /* ---- Receiving -------------------------------------------------------------------------------------- */
 
+/* Finds what a reference means. Returns what is wrong with it; NULL: nothing. */
+static const char *find(const gcoll_shm_pair *pair, const gcoll_shm_reference *to, uint64_t bytes,
+                        gcoll_shm_pull *pull) {
+    if (to->block == 0 && pair->reaches) {
+        pull->address = to->offset; /* which the kernel checks */
+        return bytes > UINT64_MAX - to->offset ? "a message beyond all memory" : NULL;
+    }
+    gcoll_shm_mapped *block = gcoll_shm_find_block(pair, to->block);
+    if (!block)
+        return "a message in a block that it has not lent";
+    if (to->offset > block->bytes || bytes > block->bytes - to->offset)
+        return "a message beyond its block";
+    pull->block = block;
+    pull->from = block->memory + to->offset;
+    return NULL;
+}
+
 void gcoll_shm_on_reference(gcoll_shm_pair *pair, const gcoll_flow_frame *frame, const uint8_t *payload) {
     gcoll_shm_reference to;
     memcpy(&to, payload, sizeof to);
     /* Read once, whatever the compiler would rather do: the peer may change it. */
     __asm__ volatile("" : "+m"(to));
-    gcoll_shm_mapped *block = gcoll_shm_find_block(pair, to.block);
-    if (!block || to.offset > block->bytes || frame->total > block->bytes - to.offset) {
-        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (%s)",
-                           block ? "a message beyond its block"
-                                 : "a message in a block that it has not lent");
+    gcoll_shm_pull found = {0};
+    const char *wrong = find(pair, &to, frame->total, &found);
+    if (wrong) {
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL, "sent garbage (%s)", wrong);
         return;
     }
     gcoll_slot *slot = gcoll_flow_begin(pair->flow, frame);
@@ -92,8 +117,10 @@ void gcoll_shm_on_reference(gcoll_shm_pair *pair, const gcoll_flow_frame *frame,
         gcoll_flow_out_of_memory(pair->flow);
         return;
     }
-    *pull = (gcoll_shm_pull){.slot = slot, .block = block, .from = block->memory + to.offset};
-    block->uses++;
+    *pull = found;
+    pull->slot = slot;
+    if (pull->block)
+        pull->block->uses++;
     slot->flags |= GCOLL_FLOW_LANE;
     if (pair->pulls.last)
         pair->pulls.last->next = pull;
@@ -108,7 +135,8 @@ static gcoll_slot *end_first(gcoll_shm_pair *pair) {
     pair->pulls.first = pull->next;
     if (!pair->pulls.first)
         pair->pulls.last = NULL;
-    gcoll_shm_leave_block(pair, pull->block);
+    if (pull->block)
+        gcoll_shm_leave_block(pair, pull->block);
     free(pull);
     return slot;
 }
@@ -128,18 +156,51 @@ static void finish(gcoll_shm_pair *pair) {
         gcoll_flow_finish(pair->flow, slot);
 }
 
+/* Puts the next bytes of a message in a block where they are wanted. */
+static void take_mapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint64_t count) {
+    gcoll_slot *slot = pull->slot;
+    gcoll_session_put(pair->session, slot, gcoll_shm_land(pair, slot, pull->from + slot->received, count),
+                      count);
+}
+
+/* The same of a message in other memory. False: they cannot be had, and the session may have failed. */
+static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint64_t count) {
+    gcoll_shm *shm = pair->shm;
+    gcoll_slot *slot = pull->slot;
+    const bool is_consumed = slot->message && slot->message->consume;
+    if (is_consumed && !shm->pulled && !(shm->pulled = malloc(GCOLL_SHM_PIECE_BYTES))) {
+        gcoll_flow_out_of_memory(pair->flow);
+        return false;
+    }
+    uint8_t *to = is_consumed
+                      ? shm->pulled
+                      : (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
+    const int error = gcoll_shm_read_memory(pair, to, pull->address + slot->received, count);
+    if (error != 0) {
+        char text[GCOLL_ERRNO_TEXT_MAX];
+        gcoll_session_doubt(pair->session, NEWS_MS, true, "has memory that cannot be read any more: %s",
+                            gcoll_errno_text(error, text));
+        return false;
+    }
+    gcoll_session_put(pair->session, slot, is_consumed ? to : NULL, count);
+    return true;
+}
+
 bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
-    gcoll_shm_pull *pull = pair->pulls.first;
+    const gcoll_shm_pull *pull = pair->pulls.first;
     if (!pull)
         return false;
     gcoll_slot *slot = pull->slot;
     const uint64_t left = slot->total - slot->received;
     uint64_t count = left;
-    if (left > PIECE_BYTES)
-        count = PIECE_BYTES -
-                (slot->message && slot->message->consume ? PIECE_BYTES % slot->message->granule : 0);
-    gcoll_session_put(pair->session, slot, gcoll_shm_land(pair, slot, pull->from + slot->received, count),
-                      count);
+    if (left > GCOLL_SHM_PIECE_BYTES)
+        count =
+            GCOLL_SHM_PIECE_BYTES -
+            (slot->message && slot->message->consume ? GCOLL_SHM_PIECE_BYTES % slot->message->granule : 0);
+    if (pull->block)
+        take_mapped(pair, pull, count);
+    else if (!take_unmapped(pair, pull, count))
+        return false;
     pair->pulls.bytes += count;
     __atomic_store_n(&side_of(pair, pair->which)->pulled_bytes, pair->pulls.bytes, __ATOMIC_RELAXED);
     gcoll_net_moved(pair->shm->net);

@@ -75,7 +75,8 @@ typedef struct gcoll_ring_head {
 #define GCOLL_RING_OPEN     UINT32_C(0x00000100) /* a fingerprint follows the head */
 #define GCOLL_RING_CREDITED UINT32_C(0x00000200)
 #define GCOLL_RING_AHEAD    UINT32_C(0x00000400)
-#define GCOLL_RING_FLAGS    UINT32_C(0x00000700)
+#define GCOLL_RING_PLAIN    UINT32_C(0x00000800) /* of a grant: as in gcoll_flow_frame */
+#define GCOLL_RING_FLAGS    UINT32_C(0x00000f00)
 
 /* The bytes of memory with two rings of so many bytes each. */
 static inline size_t gcoll_ring_memory(uint32_t ring_bytes) {

@@ -7,7 +7,8 @@
  *   move.c    messages as frames, in both directions
  *   land.c    large messages into the memory of their receives, past the caches
  *   blocks.h  blocks.c: memory of gcoll_memory_alloc that the peer maps to read
- *             pull.c: messages in such memory, which the receiver reads where they lie
+ *             pull.c: messages that the receiver reads where they lie
+ *   reach.c   reading memory of the peer that is not mapped, by the kernel
  *   lane.c    the lane's table; polling and sleeping
  *
  * A port has one descriptor, whatever the number of peers: a datagram socket with a random abstract name. The
@@ -16,6 +17,8 @@
  */
 #ifndef GCOLL_SHM_H
 #define GCOLL_SHM_H
+
+#include <sys/socket.h>
 
 #include "gcoll/base/fork.h"
 #include "transport/lane.h"
@@ -49,6 +52,7 @@ typedef struct gcoll_shm_hello {
     uint64_t host;
     uint8_t name[GCOLL_SHM_TOKEN];  /* of its socket */
     uint8_t token[GCOLL_SHM_TOKEN]; /* to be shown by what comes to that socket for this pair */
+    uint64_t token_at;              /* where in its memory that token lies */
 } gcoll_shm_hello;
 
 typedef enum gcoll_shm_state {
@@ -63,7 +67,7 @@ typedef enum gcoll_shm_frame {
     GCOLL_SHM_LENDS = 6, /* the descriptor of a block (`stream`) lies in the receiver's socket */
     GCOLL_SHM_TAKES,     /* the answer: `index` 1: the block is mapped; 0: it is not, and will not be */
     GCOLL_SHM_FREED,     /* the block was freed */
-    GCOLL_SHM_REFERS     /* a message that lies in a block; the payload is a gcoll_shm_reference */
+    GCOLL_SHM_REFERS     /* a message that is read where it lies; the payload is a gcoll_shm_reference */
 } gcoll_shm_frame;
 
 /* The state for one peer. */
@@ -79,6 +83,7 @@ struct gcoll_shm_pair {
     bool heard_hello;
     bool is_peer_checked;               /* a datagram came, whose sender's user has been looked at */
     bool has_answered;                  /* the higher rank has mapped the memory */
+    int32_t pid;                        /* the peer's process, by the kernel's word; 0: not known here */
     int64_t again_ms, until_ms;         /* SENDS: the next try, and when that is given up */
     gcoll_shm_hello own, peer;          /* what the two said */
     char why[GCOLL_SHM_WHY];            /* why what came by the socket is not taken; "": it is */
@@ -100,6 +105,8 @@ struct gcoll_shm_pair {
 
     gcoll_shm_blocks blocks;
     gcoll_shm_pulls pulls;
+    bool reaches;    /* this rank reads any memory of the peer: see reach.c */
+    bool is_reached; /* and the peer any of this rank's */
 };
 
 /* The lane of an endpoint. */
@@ -108,6 +115,8 @@ struct gcoll_shm {
     uint32_t rank;
     uint64_t eager_bytes, pool_bytes;
     uint64_t map_bytes;  /* 0: no block is mapped, of this rank or by it */
+    uint64_t pull_bytes; /* messages from this size on are read by the peer; 0: none, nor those of peers */
+    uint8_t *pulled;     /* what was read and is reduced next; NULL: not needed yet */
     uint64_t past_bytes; /* messages from this size on are put past the caches */
     uint32_t ring_bytes;
     int64_t limit_ms;
@@ -157,10 +166,10 @@ bool gcoll_shm_door_has_room(const gcoll_shm *shm);
 
 void gcoll_shm_begin(gcoll_session *session, gcoll_lane_port *port);
 void gcoll_shm_hear(gcoll_session *session, const uint8_t *bytes, uint32_t count);
-/* A datagram for this pair, from a process of the user `uid`. fd -1: no descriptor came with it; it stays the
- * caller's. is_cut: one did, and this process has no room for it. elsewhere: of the pair. */
-void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, uint32_t uid, int fd, bool is_cut,
-                           void *elsewhere);
+/* A datagram for this pair, and who sent it. fd -1: no descriptor came with it; it stays the caller's.
+ * is_cut: one did, and this process has no room for it. elsewhere: of the pair. */
+void gcoll_shm_on_datagram(gcoll_shm_pair *pair, gcoll_shm_kind kind, const struct ucred *sender, int fd,
+                           bool is_cut, void *elsewhere);
 /* Sends again what waits for room in a socket. */
 void gcoll_shm_send_again(gcoll_shm_pair *pair);
 /* Wakes the peer by the session, at once: for a socket that fails. */
@@ -190,6 +199,16 @@ bool gcoll_shm_recv_now(gcoll_session *session, gcoll_message *message, uint32_t
 void gcoll_shm_ring_bell(gcoll_shm_pair *pair);
 /* Forgets all messages. */
 void gcoll_shm_drop(gcoll_session *session);
+
+/* ---- reach.c ---------------------------------------------------------------------------------------- */
+
+/* Sets pair->reaches, when the peer is known. */
+void gcoll_shm_try_reach(gcoll_shm_pair *pair);
+/* Copies memory of the peer, from its address `from`. Returns 0 or an error number: ESRCH: the peer's process
+ * is gone. */
+int gcoll_shm_read_memory(const gcoll_shm_pair *pair, void *to, uint64_t from, uint64_t bytes);
+/* Whether the peer can read this message where it lies. */
+bool gcoll_shm_is_in_reach(const gcoll_shm_pair *pair, const gcoll_message *message);
 
 /* ---- land.c ----------------------------------------------------------------------------------------- */
 

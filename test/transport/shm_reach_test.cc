@@ -1,0 +1,276 @@
+// test/transport/shm_reach_test.cc - messages over the lane shm that the receiver reads in the sender's
+// memory, whatever memory that is: which ones, what stands in their way, and peers that die or lie meanwhile.
+#include "test/transport/raw_peer.h"
+#include "test/transport/shm_support.h"
+
+#include "test/kit/descriptors.h"
+#include "test/kit/forbidden_call.h"
+
+#include <csignal>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+using namespace harness;
+using gcoll_test::open_descriptors;
+
+namespace {
+
+constexpr uint64_t kLarge = 1 << 20; // of two ranks: read whatever is in it
+
+// Whether the kernel lets this process be read at all.
+bool can_reach() {
+    Group group(shm(), 2);
+    meet(group);
+    return pair_of(group[0], 1)->reaches && pair_of(group[1], 0)->reaches;
+}
+#define NEEDS_REACH()                                                                                        \
+    if (!can_reach())                                                                                        \
+    GTEST_SKIP() << "this machine lacks process_vm_readv between processes of a user"
+
+uint64_t pulled(Group &group, uint32_t by) {
+    return pair_of(group[by], 1 - by)->pulls.count;
+}
+
+// Both send; granule as in Rank::receive.
+void exchange(Group &group, uint32_t index, uint64_t bytes, uint32_t granule = 0, bool settled = false) {
+    for (uint32_t r = 0; r < 2; r++)
+        group[r].receive(1 - r, 5, index, bytes, granule);
+    for (uint32_t r = 0; r < 2; r++) {
+        group[r].settles = settled;
+        group[r].send(1 - r, 5, index, bytes);
+    }
+    ASSERT_TRUE(group.turn_until_done());
+    for (uint32_t r = 0; r < 2; r++)
+        group[r].check();
+}
+
+TEST(ShmReach, WhatIsReadAndWhatGoesThroughTheRing) {
+    NEEDS_REACH();
+    const struct {
+        uint64_t bytes;
+        uint32_t granule;
+        bool settled;
+        uint64_t read;
+    } rows[] = {
+        {kLarge, 0, false, 1},
+        {kLarge + 1, 0, false, 1},
+        {kLarge - 1, 0, false, 0},          // written just now, so the ring is as fast
+        {kLarge - 1, 0, true, 1},           //
+        {kLarge, 4, false, 0},              // reduced
+        {GCOLL_SHM_PULL_BYTES, 0, true, 1}, //
+        {GCOLL_SHM_PULL_BYTES - 1, 0, true, 0},
+        {UINT64_C(4) << 20, 0, true, 0}, // put past the caches
+        {(UINT64_C(4) << 20) - 1, 0, true, 1},
+    };
+    uint32_t index = 0;
+    Group group(shm(), 2);
+    meet(group);
+    for (const auto &row : rows) {
+        SCOPED_TRACE(std::to_string(row.bytes));
+        const uint64_t before[] = {pulled(group, 0), pulled(group, 1)};
+        exchange(group, index++, row.bytes, row.granule, row.settled);
+        for (uint32_t r = 0; r < 2; r++)
+            EXPECT_EQ(pulled(group, r) - before[r], row.read) << "by rank " << r;
+    }
+    // A message one way: the sender has nothing to read meanwhile.
+    const uint64_t before = pulled(group, 1);
+    group[1].receive(0, 6, 0, kLarge);
+    group[0].send(1, 6, 0, kLarge);
+    ASSERT_TRUE(group.turn_until_done());
+    EXPECT_EQ(pulled(group, 1), before);
+}
+
+TEST(ShmReach, EitherSideTurnsItOff) {
+    for (const char *off : {"shm:pull_bytes=0", "shm"}) {
+        const Lanes lanes(off);
+        Group group(shm(), 2);
+        meet(group);
+        if (pair_of(group[0], 1)->is_reached && strcmp(off, "shm") == 0)
+            pair_of(group[0], 1)->is_reached = false; // as its peer would have said
+        exchange(group, 0, kLarge);
+        EXPECT_EQ(pulled(group, 1), 0u);
+    }
+}
+
+// Where the kernel forbids it, as in many containers, all goes through the ring.
+TEST(ShmReach, WithoutTheSystemCallItGoesThroughTheRing) {
+    std::string lacking;
+    std::thread([&] { // drives both ranks
+        lacking = gcoll_test::forbid(SYS_process_vm_readv, 6, 0, EPERM);
+        if (!lacking.empty())
+            return;
+        Group group(shm(), 2);
+        meet(group);
+        EXPECT_FALSE(pair_of(group[0], 1)->reaches || pair_of(group[0], 1)->is_reached);
+        exchange(group, 0, 3 * kLarge);
+        EXPECT_EQ(pulled(group, 0) + pulled(group, 1), 0u);
+    })
+        .join();
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks " << lacking;
+}
+
+// Memory that this process has and the kernel does not copy for others, as that of some devices: here pages
+// that nobody may read, under a message that is never looked at, as it is aborted before.
+TEST(ShmReach, MemoryThatCannotBeReadGoesThroughTheRing) {
+    NEEDS_REACH();
+    Group group(shm(), 2);
+    meet(group);
+    void *memory = mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    gcoll_message message = {};
+    message.data = memory;
+    message.bytes = 2 * kLarge;
+    message.flags = GCOLL_FLOW_GRANTED_PLAIN;
+    group[0].receive(1, 5, 0, 8);
+    EXPECT_TRUE(gcoll_shm_is_in_reach(pair_of(group[0], 1), &message));
+    ASSERT_EQ(mprotect(static_cast<char *>(memory) + kLarge, kLarge, PROT_NONE), 0);
+    EXPECT_FALSE(gcoll_shm_is_in_reach(pair_of(group[0], 1), &message));
+    munmap(memory, 2 * kLarge);
+    group[1].send(0, 5, 0, 8);
+    EXPECT_TRUE(group.turn_until_done());
+}
+
+// A receive that is posted late finds what was held; with a large limit, messages come unasked.
+TEST(ShmReach, UnexpectedMessagesGoThroughTheRing) {
+    NEEDS_REACH();
+    const Lanes lanes("shm:eager_bytes=2Mi:pool_bytes=16Mi");
+    Group group(shm(), 2);
+    meet(group);
+    for (uint32_t r = 0; r < 2; r++)
+        group[r].send(1 - r, 5, 0, kLarge);
+    for (int i = 0; i < 1000; i++)
+        for (uint32_t r = 0; r < 2; r++)
+            group[r].progress(0);
+    for (uint32_t r = 0; r < 2; r++)
+        group[r].receive(1 - r, 5, 0, kLarge);
+    ASSERT_TRUE(group.turn_until_done());
+    for (uint32_t r = 0; r < 2; r++)
+        group[r].check();
+}
+
+// ---- Lies -----------------------------------------------------------------------------------------------
+
+// Rank 1 refers to its memory, and lies; rank 0 waits for message (3, 0).
+struct ReachLiar {
+    ReachLiar() : group(shm(), 2) {
+        meet(group);
+        got = &group[0].receive(1, 3, 0, kLarge);
+        for (int i = 0; i < 100; i++)
+            for (uint32_t r = 0; r < 2; r++)
+                group[r].progress(0); // it is granted
+    }
+    void refer(uint64_t address) {
+        gcoll_shm_pair *liar = pair_of(group[1], 0);
+        const gcoll_shm_reference to = {0, address};
+        gcoll_ring_head head = {};
+        head.word = GCOLL_RING_MARK | GCOLL_SHM_REFERS;
+        head.stream = 3;
+        head.total = kLarge;
+        head.bytes = sizeof to;
+        ASSERT_TRUE(gcoll_shm_put(liar, &head, nullptr, &to));
+        liar->pulls.lent_count++;
+    }
+    void expect(gcoll_status status, const std::string &text) {
+        ASSERT_TRUE(group[0].until([&] { return !group[0].failed.empty(); })) << text;
+        EXPECT_EQ(group[0].failed[0].status, status);
+        EXPECT_EQ(group[0].failed[0].text, text);
+        EXPECT_EQ(got->dones, 0);
+    }
+    Group group;
+    Message *got = nullptr;
+};
+
+TEST(ShmReachLies, TheTruthIsBelieved) {
+    NEEDS_REACH();
+    ReachLiar liar;
+    std::vector<uint8_t> memory(kLarge);
+    write_pattern(memory.data(), 1, 0, 3, 0, kLarge);
+    liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
+    EXPECT_TRUE(liar.group[0].until_done());
+    liar.group[0].check();
+}
+
+TEST(ShmReachLies, AddressesOfNothing) {
+    NEEDS_REACH();
+    for (uint64_t address : {UINT64_C(0), UINT64_C(4096), UINT64_MAX / 2, UINT64_MAX - kLarge}) {
+        ReachLiar liar;
+        liar.refer(address);
+        liar.expect(GCOLL_ERR_PEER, "has memory that cannot be read any more: Bad address");
+    }
+    ReachLiar liar;
+    liar.refer(UINT64_MAX - kLarge + 1);
+    liar.expect(GCOLL_ERR_PROTOCOL, "sent garbage (a message beyond all memory)");
+}
+
+TEST(ShmReachLies, AReferenceToOneWhoDoesNotRead) {
+    const Lanes lanes("shm:pull_bytes=0");
+    ReachLiar liar;
+    std::vector<uint8_t> memory(kLarge);
+    liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
+    liar.expect(GCOLL_ERR_PROTOCOL, "sent garbage (a message in a block that it has not lent)");
+}
+
+// The process has another program, or another process has its number: its token is not where it was.
+TEST(ShmReachLies, AnotherProcessIsNotTakenForThePeer) {
+    NEEDS_REACH();
+    ReachLiar liar;
+    std::vector<uint8_t> memory(kLarge);
+    pair_of(liar.group[1], 0)->own.token[0] ^= 1;
+    liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
+    liar.expect(GCOLL_ERR_PEER, "has memory that cannot be read any more: No such process");
+}
+
+// ---- The end of a peer ----------------------------------------------------------------------------------
+
+// A process that is killed while its memory is read: the message does not come, or whole, and its end is
+// told.
+TEST(ShmReach, AKilledSender) {
+    NEEDS_REACH();
+    take_descriptors_of_process();
+    const size_t before = open_descriptors();
+    constexpr uint64_t kBytes = (4 << 20) - 8;
+    for (int how = 0; how < 4; how++) {
+        int up[2], down[2];
+        ASSERT_EQ(pipe(up), 0);
+        ASSERT_EQ(pipe(down), 0);
+        fflush(nullptr);
+        const pid_t child = fork();
+        const uint32_t own = child == 0 ? 1 : 0;
+        const int in = child == 0 ? down[0] : up[0], out = child == 0 ? up[1] : down[1];
+        if (child == 0)
+            alarm(100);
+        {
+            Rank rank(shm(), options_of(own, 2));
+            char text[GCOLL_ADDRESS_MAX] = {};
+            std::memcpy(text, rank.address().c_str(), rank.address().size());
+            ASSERT_EQ(write(out, text, sizeof text), static_cast<ssize_t>(sizeof text));
+            ASSERT_EQ(read(in, text, sizeof text), static_cast<ssize_t>(sizeof text));
+            for (int fd : {up[0], up[1], down[0], down[1]})
+                close(fd);
+            ASSERT_EQ(shm()->connect(rank.endpoint, 1 - own, text), GCOLL_OK);
+            rank.send(1 - own, 1, 0, kLarge);
+            rank.receive(1 - own, 1, 0, kLarge);
+            ASSERT_TRUE(rank.until_done());
+            const Message &got = rank.receive(1 - own, 2, 0, kBytes);
+            if (child == 0) {
+                rank.send(0, 2, 0, kBytes);
+                EXPECT_TRUE(rank.until([&] { return pair_of(rank, 0)->pulls.lent_count > 1; }));
+                for (int i = 0; i < 100 * how; i++)
+                    sched_yield();
+                kill(getpid(), SIGKILL);
+            }
+            ASSERT_TRUE(rank.until([&] { return !rank.failed.empty(); }));
+            EXPECT_EQ(rank.failed[0].status, GCOLL_ERR_PEER);
+            EXPECT_EQ(rank.failed[0].text, "closed the connection");
+            if (got.dones > 0)
+                rank.check();
+        }
+        int ended = 0;
+        ASSERT_EQ(waitpid(child, &ended, 0), child);
+        EXPECT_TRUE(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGKILL) << ended;
+    }
+    EXPECT_EQ(open_descriptors(), before);
+}
+
+} // namespace
