@@ -28,7 +28,7 @@ const gcoll_lane_option gcoll_shm_options[] = {
      .most = INT64_C(1) << 40,
      .help = "messages from this size on that lie in any memory are read there by the receiver, where the "
              "kernel lets it; 0: none",
-     .initial = "128Ki"},
+     .initial = "64Ki"},
     {.name = NULL},
 };
 

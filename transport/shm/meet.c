@@ -119,6 +119,13 @@ static int map(gcoll_shm_pair *pair, int fd, size_t bytes) {
     return 0;
 }
 
+/* Where it can be read by nobody but a process of this user and host. */
+static void write_side(const gcoll_shm_pair *pair) {
+    gcoll_ring_side *own = gcoll_ring_side_of(pair->memory, pair->which);
+    memcpy(own->proof, pair->proof[pair->which], GCOLL_RING_PROOF);
+    own->token_at = (uint64_t)(uintptr_t)pair->own.token;
+}
+
 /* Makes memory and sends it. Returns 0 or an error number, with *what. Forks are held. */
 static int give_held(gcoll_shm_pair *pair, const char **what) {
     const size_t bytes = gcoll_ring_memory(pair->ring_bytes);
@@ -132,8 +139,7 @@ static int give_held(gcoll_shm_pair *pair, const char **what) {
         error = map(pair, fd, bytes);
     }
     if (error == 0) {
-        memcpy(gcoll_ring_side_of(pair->memory, pair->which)->proof, pair->proof[pair->which],
-               GCOLL_RING_PROOF);
+        write_side(pair);
         error = gcoll_shm_door_send(pair, GCOLL_SHM_MEMORY, fd);
         *what = NULL;
     }
@@ -335,9 +341,8 @@ static void on_given(gcoll_shm_pair *pair) {
     if (!find_sent(pair))
         return;
     const gcoll_ring_side *peer = gcoll_ring_side_of(pair->memory, 1 - pair->which);
-    gcoll_ring_side *own = gcoll_ring_side_of(pair->memory, pair->which);
     memcpy(pair->proof[1 - pair->which], peer->proof, GCOLL_RING_PROOF);
-    memcpy(own->proof, pair->proof[pair->which], GCOLL_RING_PROOF);
+    write_side(pair);
     set_up(pair);
     pair->has_answered = true;
     begin_patience(pair);
@@ -417,7 +422,6 @@ static gcoll_status make(gcoll_session *session, gcoll_shm *shm) {
                                      .host = gcoll_net_own_address(shm->net)->host},
                              .next = shm->pairs};
     memcpy(pair->own.name, shm->name, sizeof pair->own.name);
-    pair->own.token_at = (uint64_t)(uintptr_t)pair->own.token;
     status = gcoll_random_bytes(pair->own.token, sizeof pair->own.token);
     if (status == GCOLL_OK)
         status = gcoll_random_bytes(pair->proof[pair->which], GCOLL_RING_PROOF);

@@ -2,8 +2,8 @@
  * transport/shm/reach.c - reading any memory of the peer, by process_vm_readv.
  *
  * The kernel allows it to a process of the same user, unless the system is set up otherwise (Yama, a
- * container's filter of system calls). So it is tried when two ranks meet: what is read is the token that the
- * peer has named in its hello, where it said that the token lies. Each call reads that token besides. So a
+ * container's filter of system calls). So it is tried when two ranks meet: what is read is the token of the
+ * peer's hello, where the memory that both map says that it lies. Each call reads that token besides. So a
  * process that has come to have the peer's number, or another program that the peer has become, is never
  * taken for the peer.
  */
@@ -20,7 +20,7 @@
 int gcoll_shm_read_memory(const gcoll_shm_pair *pair, void *to, uint64_t from, uint64_t bytes) {
     uint8_t token[GCOLL_SHM_TOKEN];
     const struct iovec here[] = {{token, sizeof token}, {to, (size_t)bytes}};
-    const struct iovec there[] = {{(void *)(uintptr_t)pair->peer.token_at, sizeof token},
+    const struct iovec there[] = {{(void *)(uintptr_t)pair->token_at, sizeof token},
                                   {(void *)(uintptr_t)from, (size_t)bytes}};
     const ssize_t got = process_vm_readv(pair->pid, here, 2, there, 2, 0);
     if (got < 0)
@@ -31,9 +31,11 @@ int gcoll_shm_read_memory(const gcoll_shm_pair *pair, void *to, uint64_t from, u
 }
 
 void gcoll_shm_try_reach(gcoll_shm_pair *pair) {
+    const gcoll_ring_side *peer = gcoll_ring_side_of(pair->memory, 1 - pair->which);
     uint8_t nothing;
+    pair->token_at = __atomic_load_n(&peer->token_at, __ATOMIC_RELAXED);
     pair->reaches = pair->shm->pull_bytes > 0 && pair->pid > 0 &&
-                    gcoll_shm_read_memory(pair, &nothing, pair->peer.token_at, sizeof nothing) == 0;
+                    gcoll_shm_read_memory(pair, &nothing, pair->token_at, sizeof nothing) == 0;
 }
 
 /* Memory of a device may be there for this process and not for the kernel's copies: so the ends are tried. */

@@ -50,8 +50,10 @@ typedef struct gcoll_ring_side {
     uint32_t withdrawn;    /* not 0: what it has lent may change from now on */
     uint8_t apart[GCOLL_RING_APART - 3 * sizeof(uint64_t) - sizeof(uint32_t)];
     uint32_t sleeps; /* GCOLL_RING_SLEEPS and _WANTS_ROOM, and above them a count of sleeps */
+    uint32_t unused;
+    uint64_t token_at; /* where in its memory its token lies: see reach.c */
     uint8_t proof[GCOLL_RING_PROOF];
-    uint8_t apart_too[GCOLL_RING_APART - sizeof(uint32_t) - GCOLL_RING_PROOF];
+    uint8_t apart_too[GCOLL_RING_APART - 2 * sizeof(uint64_t) - GCOLL_RING_PROOF];
 } gcoll_ring_side;
 
 enum {

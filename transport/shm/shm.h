@@ -52,7 +52,6 @@ typedef struct gcoll_shm_hello {
     uint64_t host;
     uint8_t name[GCOLL_SHM_TOKEN];  /* of its socket */
     uint8_t token[GCOLL_SHM_TOKEN]; /* to be shown by what comes to that socket for this pair */
-    uint64_t token_at;              /* where in its memory that token lies */
 } gcoll_shm_hello;
 
 typedef enum gcoll_shm_state {
@@ -105,8 +104,9 @@ struct gcoll_shm_pair {
 
     gcoll_shm_blocks blocks;
     gcoll_shm_pulls pulls;
-    bool reaches;    /* this rank reads any memory of the peer: see reach.c */
-    bool is_reached; /* and the peer any of this rank's */
+    uint64_t token_at; /* where the peer's token lies in its memory */
+    bool reaches;      /* this rank reads any memory of the peer: see reach.c */
+    bool is_reached;   /* and the peer any of this rank's */
 };
 
 /* The lane of an endpoint. */
