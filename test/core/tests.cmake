@@ -68,14 +68,13 @@ set(secret GCOLL_SECRET=0123456789abcdef0123456789abcdef)
 set(encrypted "${secret};GCOLL_ENCRYPTION=on")
 # What a lane may change, over shared memory: failures with ranks that die, stop and stay away, too.
 gcoll_test_again(shm "plain_tests;timed" "${shm}"
-  "core_test '*shm*:Fork*:Timeouts*'" "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'"
-  "failure_test '*'" "group_test '*shm*'")
+  "collective_test '*Sums/shm_2:*Sums/shm_5:*Blocks*shm_3*'" "receive_test '*shm*'" "soak_test '*'" "failure_test '*'" "group_test '*shm*'")
 if(gcoll_has_openssl)
   gcoll_test_again(encrypted timed "${encrypted}"
     "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3:*Sums/tcp_5'" "receive_test '*tcp*'")
 endif()
 if(gcoll_has_unsanitized)
-  gcoll_test_again(shm "plain_tests;timed" "${shm}" "recovery_test '*shm*:Recovery.*'")
+  gcoll_test_again(shm "plain_tests;timed" "${shm}" "core_test '*shm*:Fork*:Timeouts*'" "recovery_test '*shm*:Recovery.*'")
   # Failures, recovery, groups and collectives in a job with a secret.
   gcoll_test_again(secret "plain_tests;timed" "${secret}"
     "failure_test '*'" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")

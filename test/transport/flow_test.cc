@@ -519,6 +519,37 @@ class Schedule {
 };
 
 // GCOLL_FLOW_SCHEDULES: so many, in place of ten thousand.
+// A receive of a message that needs a grant is posted on one side, and its send on the other, before or after
+// the grant has come. Returns whether the message goes as one for a plain receive.
+bool goes_as_plain(bool is_plain, bool sends_first) {
+    Side sender, receiver;
+    gcoll_flow_init(&sender.flow, &kLane, 1, kEager, kPool);
+    gcoll_flow_init(&receiver.flow, &kLane, 0, kEager, kPool);
+    for (Side *side : {&sender, &receiver})
+        gcoll_flow_connect(&side->flow, kEager, kPool);
+    gcoll_message sent = {}, got = {};
+    sent.bytes = got.bytes = kEager + 1;
+    got.granule = 1;
+    got.consume = is_plain ? nullptr : [](void *, uint64_t, const void *, uint64_t) {};
+    if (sends_first)
+        gcoll_flow_post_send(&sender.flow, &sent);
+    EXPECT_TRUE(gcoll_flow_post_recv(&receiver.flow, &got, false));
+    for (const Item &item : receiver.control)
+        gcoll_flow_on_control(&sender.flow, &item.frame);
+    if (!sends_first)
+        gcoll_flow_post_send(&sender.flow, &sent);
+    EXPECT_EQ(sender.messages.size(), 1u);
+    for (Side *side : {&sender, &receiver})
+        gcoll_flow_drop(&side->flow);
+    return (sent.flags & GCOLL_FLOW_GRANTED_PLAIN) != 0;
+}
+
+TEST(Flow, AGrantSaysWhetherItsReceiveIsPlain) {
+    for (bool sends_first : {false, true})
+        for (bool is_plain : {false, true})
+            EXPECT_EQ(goes_as_plain(is_plain, sends_first), is_plain) << sends_first;
+}
+
 TEST(Flow, RandomSchedulesDeliverEachMessageOnce) {
     const char *asked = getenv("GCOLL_FLOW_SCHEDULES");
     const uint32_t count = asked ? static_cast<uint32_t>(atoi(asked)) : 10000;
