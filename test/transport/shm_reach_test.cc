@@ -145,8 +145,10 @@ TEST(ShmReach, UnexpectedMessagesGoThroughTheRing) {
     for (uint32_t r = 0; r < 2; r++)
         group[r].receive(1 - r, 5, 0, kLarge);
     ASSERT_TRUE(group.turn_until_done());
-    for (uint32_t r = 0; r < 2; r++)
+    for (uint32_t r = 0; r < 2; r++) {
         group[r].check();
+        EXPECT_EQ(pulled(group, r), 0u);
+    }
 }
 
 // ---- Lies -----------------------------------------------------------------------------------------------

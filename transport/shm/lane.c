@@ -80,7 +80,7 @@ static void close_port(gcoll_lane_port *port) {
         pair->in_outputs = false;
     gcoll_shm_sweep(shm); /* all have ended */
     gcoll_shm_door_close(shm);
-    free(shm->pulled);
+    free(shm->piece);
     free(shm);
 }
 

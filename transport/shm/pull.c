@@ -168,12 +168,12 @@ static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint
     gcoll_shm *shm = pair->shm;
     gcoll_slot *slot = pull->slot;
     const bool is_consumed = slot->message && slot->message->consume;
-    if (is_consumed && !shm->pulled && !(shm->pulled = malloc(GCOLL_SHM_PIECE_BYTES))) {
+    if (is_consumed && !shm->piece && !(shm->piece = malloc(GCOLL_SHM_PIECE_BYTES))) {
         gcoll_flow_out_of_memory(pair->flow);
         return false;
     }
     uint8_t *to = is_consumed
-                      ? shm->pulled
+                      ? shm->piece
                       : (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
     const int error = gcoll_shm_read_memory(pair, to, pull->address + slot->received, count);
     if (error != 0) {
