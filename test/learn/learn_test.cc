@@ -204,7 +204,6 @@ TEST_P(Learn, StartedCallsNeverWait) {
             learning(3, GetParam()),
             [&](uint32_t rank, gcoll_context *context) {
                 constexpr uint32_t kAtOnce = 150;
-                ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
                 for (uint64_t call = 0; call < blocked; call++)
                     ASSERT_GCOLL_OK(blocking(context, 64, call));
                 std::vector<std::vector<float>> data(kAtOnce, std::vector<float>(64));
@@ -533,7 +532,7 @@ TEST_P(Learn, WhatWasLearnedIsSaved) {
                         << " # mine\nchoose allreduce 0 - ring\n" + other; // without an end of the line
     ASSERT_EQ(chmod(path.c_str(), 0640), 0);
     setenv("GCOLL_TUNING_SAVE", path.c_str(), 1);
-    std::string learned; // by rank 0, at its end
+    std::string learned;                    // by rank 0, at its end
     for (int times = 0; times < 2; times++) // the second replaces the section of the first
         run_threads(learning(3, GetParam()), [&](uint32_t rank, gcoll_context *context) {
             ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));

@@ -7,7 +7,7 @@ set(monitor_absent_layers ${core_layers})
 list(REMOVE_ITEM monitor_absent_layers gcoll_monitor)
 add_library(monitor_absent OBJECT ${PROJECT_SOURCE_DIR}/gcoll/monitor/absent.c)
 target_link_libraries(monitor_absent PRIVATE gcoll_flags)
-gcoll_test(monitor_absent_test LAYERS ${monitor_absent_layers}
+gcoll_test(monitor_absent_test PLAIN UNSANITIZED * LAYERS ${monitor_absent_layers}
            SOURCES monitor_absent_test.cc ${CMAKE_CURRENT_LIST_DIR}/../core/operation_test.cc ${CMAKE_CURRENT_LIST_DIR}/../core/request_test.cc ${CMAKE_CURRENT_LIST_DIR}/../core/mismatch_test.cc harness.cc $<TARGET_OBJECTS:monitor_absent>
            TIMED COST 3)
 # And layers point down by what they call, too.
