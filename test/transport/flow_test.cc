@@ -530,7 +530,8 @@ bool goes_as_plain(bool is_plain, bool sends_first) {
     gcoll_message sent = {}, got = {};
     sent.bytes = got.bytes = kEager + 1;
     got.granule = 1;
-    got.consume = is_plain ? nullptr : [](void *, uint64_t, const void *, uint64_t) {};
+    if (!is_plain)
+        got.consume = [](void *, uint64_t, const void *, uint64_t) {};
     if (sends_first)
         gcoll_flow_post_send(&sender.flow, &sent);
     EXPECT_TRUE(gcoll_flow_post_recv(&receiver.flow, &got, false));

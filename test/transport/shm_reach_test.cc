@@ -155,9 +155,9 @@ TEST(ShmReach, UnexpectedMessagesGoThroughTheRing) {
 
 // Rank 1 refers to its memory, and lies; rank 0 waits for message (3, 0).
 struct ReachLiar {
-    ReachLiar() : group(shm(), 2) {
+    explicit ReachLiar(uint32_t granule = 0) : group(shm(), 2) {
         meet(group);
-        got = &group[0].receive(1, 3, 0, kLarge);
+        got = &group[0].receive(1, 3, 0, kLarge, granule);
         for (int i = 0; i < 100; i++)
             for (uint32_t r = 0; r < 2; r++)
                 group[r].progress(0); // it is granted
@@ -191,6 +191,20 @@ TEST(ShmReachLies, TheTruthIsBelieved) {
     liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
     EXPECT_TRUE(liar.group[0].until_done());
     liar.group[0].check();
+}
+
+// No sender refers to what is reduced, but a peer that does is believed: pieces that hold whole elements.
+TEST(ShmReachLies, WhatIsReducedMayBeReferredToAsWell) {
+    NEEDS_REACH();
+    for (uint32_t granule : {1u, 4u, 16u}) {
+        ReachLiar liar(granule);
+        std::vector<uint8_t> memory(kLarge);
+        write_pattern(memory.data(), 1, 0, 3, 0, kLarge);
+        liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
+        EXPECT_TRUE(liar.group[0].until_done());
+        liar.group[0].check();
+        EXPECT_EQ(pulled(liar.group, 0), 1u);
+    }
 }
 
 TEST(ShmReachLies, AddressesOfNothing) {
