@@ -158,8 +158,12 @@ static void unlink_region(gcoll_context *context, gcoll_region *region) {
     *at = region->next;
 }
 
-/* Destroys a region of a context that has been entered. */
+/* Destroys a region of a context that has been entered. The ends of accesses may not have been heard yet: the
+ * call before, such as a barrier, may have moved its messages by itself and left them to the next progress.
+ */
 static void destroy_inside(gcoll_context *context, gcoll_region *region) {
+    if (region->uses > 0 && !context->health.broken)
+        gcoll_progress(context, 0);
     if (region->uses > 0) /* breaking ends them: none may touch the memory after this call */
         gcoll_break(context, GCOLL_ERR_STATE, context->rank,
                     "rank %u destroyed a region that %u accesses are using", context->rank, region->uses);

@@ -4,9 +4,12 @@
 
 #include <signal.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstring>
 #include <numeric>
 #include <string>
+#include <thread>
 
 extern "C" {
 #include "test/core/region_peek.h"
@@ -183,6 +186,45 @@ TEST_P(Regions, ManyInFlight) {
             EXPECT_EQ(notified, kAccesses / 2);
             barrier(context);
             gcoll_region_destroy(region);
+        }
+    });
+}
+
+// All accesses are over before the barrier, so the owner may destroy the region after it, though it has not
+// heard yet that the last answer is gone: it serves in a call of its own, and then nothing but a barrier
+// moves messages.
+TEST_P(Regions, DestroyedAtOnceAfterABarrier) {
+    std::atomic<uint32_t> ended{0}; // rounds whose get is over
+    run_threads(2, GetParam(), [&](uint32_t rank, gcoll_context *context) {
+        gcoll_pair *pair = nullptr;
+        ASSERT_GCOLL_OK(gcoll_context_pair(context, 1 - rank, &pair));
+        for (uint32_t round = 1; round <= 40; round++) {
+            std::vector<uint8_t> memory(8), got(8);
+            gcoll_region *region = region_of(context, memory);
+            Keys keys = exchange(context, region);
+            int32_t word = 0;
+            gcoll_request *request = nullptr;
+            if (rank == 0) {
+                ASSERT_GCOLL_OK(gcoll_get_start(context, &keys[1], 0, got.data(), got.size(), &request));
+                ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+                ended = round;
+            } else {
+                ASSERT_GCOLL_OK(gcoll_pair_recv_start(pair, 1, &word, sizeof word, &request));
+                const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+                while (ended < round && std::chrono::steady_clock::now() < until) {
+                    int done = 0;
+                    ASSERT_GCOLL_OK(gcoll_request_test(&request, &done));
+                    for (int i = 0; i < 20 && ended < round; i++)
+                        std::this_thread::sleep_for(std::chrono::microseconds(10));
+                }
+                std::this_thread::sleep_for(std::chrono::microseconds(100)); // the barrier's message is there
+            }
+            barrier(context);
+            gcoll_region_destroy(region);
+            if (rank == 0)
+                ASSERT_GCOLL_OK(gcoll_pair_send(pair, 1, &word, sizeof word));
+            else
+                ASSERT_GCOLL_OK(gcoll_request_wait(&request));
         }
     });
 }
