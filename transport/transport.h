@@ -159,7 +159,8 @@ struct gcoll_transport {
      * possible now and no earlier message would be overtaken. True: it has moved, and the caller goes on as
      * `done` would, which is not called. False: nothing has happened, and the message is to be posted.
      * recv_now: `looks` is how often it may look for the message, at least once; it looks once where a peer
-     * may share this core. moves_now: whether any message of this endpoint may move so. */
+     * may share this core. moves_now: whether any message of this endpoint may move so. What completed
+     * before such a message may be reported after it, by the next progress. */
     bool (*moves_now)(const gcoll_endpoint *endpoint);
     bool (*send_now)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message);
     bool (*recv_now)(gcoll_endpoint *endpoint, uint32_t peer, gcoll_message *message, uint32_t looks);
