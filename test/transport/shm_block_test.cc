@@ -656,6 +656,42 @@ TEST(ShmPulls, ASenderThatEndsAmidAMessage) {
         }
 }
 
+// The same of a message that nobody waits for yet: a receive that is posted before the news gets nothing of
+// it.
+TEST(ShmPulls, AnUnexpectedMessageThatIsTakenBack) {
+    constexpr uint64_t kBytes = 30000;
+    const Lanes lanes("shm:map_bytes=2000:eager_bytes=50000:pool_bytes=1Mi");
+    for (bool aborts : {false, true})
+        for (uint32_t granule : {0u, 4u}) {
+            Group group(shm(), 2);
+            const Block block(1 << 20);
+            meet(group);
+            lend(group, 1, 0, block.at());
+            gcoll_shm_pair *reader = pair_of(group[0], 1);
+            const uint64_t before = reader->pulls.bytes;
+            group[1].send(0, 6, 0, kBytes, false, false, block.at());
+            shm()->flush(group[1].endpoint);
+            // As the sender does before its callers have their memory again; its news comes later.
+            __atomic_store_n(&gcoll_ring_side_of(reader->memory, 1 - reader->which)->withdrawn, 1,
+                             __ATOMIC_RELEASE);
+            std::memset(block.at(), 0xdd, kBytes);
+            ASSERT_TRUE(group[0].until([&] { return reader->pulls.bytes > before; }));
+            EXPECT_EQ(reader->pulls.bytes, before + kBytes);
+            const Message &got = group[0].receive(1, 6, 0, kBytes, granule);
+            for (int i = 0; i < 10; i++)
+                group[0].progress(0);
+            const gcoll_note note = note_of(GCOLL_ERR_ABORTED, 1, "had enough");
+            if (aborts)
+                shm()->abort(group[1].endpoint, &note, 1000);
+            else
+                group[1].close();
+            ASSERT_TRUE(group[0].until([&] {
+                return !group[0].departed.empty() || !group[0].aborted.empty() || !group[0].failed.empty();
+            }));
+            EXPECT_EQ(got.dones, 0);
+        }
+}
+
 // The receiver ends amid a message: the sender hears of it, and its send is not done.
 TEST(ShmPulls, AReceiverThatEndsAmidAMessage) {
     constexpr uint64_t kBytes = 8 << 20;

@@ -146,6 +146,8 @@ static void finish(gcoll_shm_pair *pair) {
     gcoll_slot *slot = end_first(pair);
     gcoll_ring_fence(); /* it was read before this look */
     if (__atomic_load_n(&side_of(pair, 1 - pair->which)->withdrawn, __ATOMIC_RELAXED) != 0) {
+        if (!slot->message) /* else a receive that is posted before the news would take what is held */
+            slot->received = 0;
         gcoll_session_doubt(pair->session, NEWS_MS, true, "took back a message that was being received");
         return;
     }
