@@ -207,6 +207,33 @@ TEST(ShmReachLies, WhatIsReducedMayBeReferredToAsWell) {
     }
 }
 
+// The receiver's memory is its own: a program that follows writes to its pages by a handler of signals is
+// asked, and the peer is not blamed for what the kernel may not write to.
+uint8_t *guarded_pages;
+constexpr size_t kGuarded = 64 << 10;
+void unguard(int) {
+    if (mprotect(guarded_pages, kGuarded, PROT_READ | PROT_WRITE) != 0)
+        _exit(99);
+}
+TEST(ShmReach, AReceiversProtectedPagesAreItsOwnAffair) {
+    NEEDS_REACH();
+    ReachLiar liar;
+    std::vector<uint8_t> memory(kLarge);
+    write_pattern(memory.data(), 1, 0, 3, 0, kLarge);
+    const uintptr_t begin = reinterpret_cast<uintptr_t>(liar.got->m.data) + kLarge / 2;
+    guarded_pages = reinterpret_cast<uint8_t *>((begin + kGuarded - 1) / kGuarded * kGuarded);
+    struct sigaction handler = {}, before = {};
+    handler.sa_handler = unguard;
+    ASSERT_EQ(sigaction(SIGSEGV, &handler, &before), 0);
+    ASSERT_EQ(mprotect(guarded_pages, kGuarded, PROT_READ), 0);
+    liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
+    EXPECT_TRUE(liar.group[0].until_done());
+    unguard(0);
+    ASSERT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
+    liar.group[0].check();
+    EXPECT_EQ(pulled(liar.group, 0), 1u);
+}
+
 TEST(ShmReachLies, AddressesOfNothing) {
     NEEDS_REACH();
     for (uint64_t address : {UINT64_C(0), UINT64_C(4096), UINT64_MAX / 2, UINT64_MAX - kLarge}) {

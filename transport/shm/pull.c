@@ -11,6 +11,7 @@
  * shared memory first. The receiver looks at that when it has read a whole message, and completes no message
  * that was withdrawn, as some of it may have been read too late.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,26 +166,37 @@ static void take_mapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint64
                       count);
 }
 
-/* The same of a message in other memory. False: they cannot be had, and the session may have failed. */
+static bool has_piece(gcoll_shm *shm) {
+    return shm->piece || (shm->piece = malloc(GCOLL_SHM_PIECE_BYTES));
+}
+
+/* The same of a message in other memory. False: they cannot be had, and the session may have failed. Where
+ * the kernel may not write to the receive's memory, which is no fault of the peer's, the process does: so a
+ * handler of its own for such pages runs, as with any other message. */
 static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint64_t count) {
     gcoll_shm *shm = pair->shm;
     gcoll_slot *slot = pull->slot;
-    const bool is_consumed = slot->message && slot->message->consume;
-    if (is_consumed && !shm->piece && !(shm->piece = malloc(GCOLL_SHM_PIECE_BYTES))) {
+    const uint64_t from = pull->address + slot->received;
+    bool by_piece = slot->message && slot->message->consume;
+    int error = 0;
+    if (!by_piece) {
+        uint8_t *to = (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
+        error = gcoll_shm_read_memory(pair, to, from, count);
+        by_piece = error == EFAULT;
+    }
+    if (by_piece && !has_piece(shm)) {
         gcoll_flow_out_of_memory(pair->flow);
         return false;
     }
-    uint8_t *to = is_consumed
-                      ? shm->piece
-                      : (slot->message ? (uint8_t *)slot->message->data : slot->held) + slot->received;
-    const int error = gcoll_shm_read_memory(pair, to, pull->address + slot->received, count);
+    if (by_piece)
+        error = gcoll_shm_read_memory(pair, shm->piece, from, count);
     if (error != 0) {
         char text[GCOLL_ERRNO_TEXT_MAX];
         gcoll_session_doubt(pair->session, NEWS_MS, true, "has memory that cannot be read any more: %s",
                             gcoll_errno_text(error, text));
         return false;
     }
-    gcoll_session_put(pair->session, slot, is_consumed ? to : NULL, count);
+    gcoll_session_put(pair->session, slot, by_piece ? shm->piece : NULL, count);
     return true;
 }
 
