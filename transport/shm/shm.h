@@ -116,7 +116,7 @@ struct gcoll_shm {
     uint64_t eager_bytes, pool_bytes;
     uint64_t map_bytes;  /* 0: no block is mapped, of this rank or by it */
     uint64_t pull_bytes; /* messages from this size on are read by the peer; 0: none, nor those of peers */
-    uint8_t *piece;      /* what was read and is reduced next; NULL: not needed yet */
+    uint8_t *piece;      /* what was read, to be reduced or copied; NULL: not needed */
     uint64_t past_bytes; /* messages from this size on are put past the caches */
     uint32_t ring_bytes;
     int64_t limit_ms;
