@@ -889,7 +889,8 @@ TEST(ShmPullLies, FramesThatDoNotFit) {
         {head_of(GCOLL_SHM_FREED, 77), unlent},
         {head_of(GCOLL_SHM_REFERS, 3, BlockLiar::kBytes, 0, 8), "a reference of a size that cannot be"},
         {head_of(GCOLL_SHM_REFERS, 3, BlockLiar::kBytes, 0, 24), "a reference of a size that cannot be"},
-        {head_of(GCOLL_SHM_REFERS + 1, 3), "a frame of unknown kind"},
+        {head_of(GCOLL_SHM_UNREAD, 3), "it asks for a message that was not lent"},
+        {head_of(GCOLL_SHM_UNREAD + 1, 3), "a frame of unknown kind"},
     };
     for (const auto &row : rows) {
         BlockLiar liar;

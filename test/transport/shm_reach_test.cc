@@ -118,6 +118,7 @@ TEST(ShmReach, MemoryThatCannotBeReadGoesThroughTheRing) {
     meet(group);
     void *memory = mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ASSERT_NE(memory, MAP_FAILED);
+    std::memset(memory, 1, 2 * kLarge);
     gcoll_message message = {};
     message.data = memory;
     message.bytes = 2 * kLarge;
@@ -162,7 +163,8 @@ struct ReachLiar {
             for (uint32_t r = 0; r < 2; r++)
                 group[r].progress(0); // it is granted
     }
-    void refer(uint64_t address) {
+    // The message that rank 1 would write if it were asked to; NULL: none.
+    void refer(uint64_t address, gcoll_message *message = nullptr) {
         gcoll_shm_pair *liar = pair_of(group[1], 0);
         const gcoll_shm_reference to = {0, address};
         gcoll_ring_head head = {};
@@ -171,7 +173,10 @@ struct ReachLiar {
         head.total = kLarge;
         head.bytes = sizeof to;
         ASSERT_TRUE(gcoll_shm_put(liar, &head, nullptr, &to));
+        if (message)
+            gcoll_message_push(&liar->pulls.lent, message);
         liar->pulls.lent_count++;
+        liar->pulls.lent_bytes += kLarge;
     }
     void expect(gcoll_status status, const std::string &text) {
         ASSERT_TRUE(group[0].until([&] { return !group[0].failed.empty(); })) << text;
@@ -207,39 +212,166 @@ TEST(ShmReachLies, WhatIsReducedMayBeReferredToAsWell) {
     }
 }
 
-// The receiver's memory is its own: a program that follows writes to its pages by a handler of signals is
-// asked, and the peer is not blamed for what the kernel may not write to.
+// ---- Memory that can be read no more --------------------------------------------------------------------
+
+// Drives a rank by this thread, whose reads fail from now on. Returns what is lacking for that, or "".
+std::string drive_without_reading(Rank *rank) {
+    const std::string lacking = gcoll_test::forbid(SYS_process_vm_readv, 6, 0, EPERM);
+    if (lacking.empty() && rank)
+        EXPECT_TRUE(rank->until_done());
+    return lacking;
+}
+
+// A right that ends while a job runs is nobody's death: what was referred to is written instead.
+TEST(ShmReach, ARightThatEndsMeanwhile) {
+    NEEDS_REACH();
+    std::string lacking;
+    std::thread([&] { lacking = drive_without_reading(nullptr); }).join();
+    if (!lacking.empty())
+        GTEST_SKIP() << "this machine lacks " << lacking;
+    for (uint32_t messages : {1u, 2u, 7u}) {
+        SCOPED_TRACE(messages);
+        Group group(shm(), 2);
+        meet(group);
+        exchange(group, 0, kLarge);
+        ASSERT_EQ(pulled(group, 1), 1u);
+        for (uint32_t i = 1; i <= messages; i++)
+            for (uint32_t r = 0; r < 2; r++)
+                group[r].receive(1 - r, 5, i, kLarge + i);
+        for (int i = 0; i < 100; i++)
+            for (uint32_t r = 0; r < 2; r++)
+                group[r].progress(0); // grants
+        for (uint32_t i = 1; i <= messages; i++)
+            group[0].send(1, 5, i, kLarge + i);
+        ASSERT_TRUE(group[0].until([&] { return pair_of(group[0], 1)->pulls.lent.first; }));
+        for (uint32_t i = 1; i <= messages; i++)
+            group[1].send(0, 5, i, kLarge + i);
+        std::thread reader(drive_without_reading, &group[1]);
+        EXPECT_TRUE(group[0].until_done());
+        reader.join();
+        for (uint32_t r = 0; r < 2; r++)
+            group[r].check();
+        EXPECT_EQ(pulled(group, 1), 1u);
+        EXPECT_FALSE(pair_of(group[0], 1)->is_reached);
+        exchange(group, messages + 1, kLarge);
+        EXPECT_EQ(pulled(group, 1), 1u);
+    }
+}
+
+// Pages that a handler of signals makes readable, as programs do that look after their own pages. The kernel
+// gives up there; the sender, which owns them, does not.
 uint8_t *guarded_pages;
 constexpr size_t kGuarded = 64 << 10;
 void unguard(int) {
     if (mprotect(guarded_pages, kGuarded, PROT_READ | PROT_WRITE) != 0)
         _exit(99);
 }
+class Guard {
+  public:
+    Guard(void *memory, size_t at, int protection) {
+        const uintptr_t begin = reinterpret_cast<uintptr_t>(memory) + at;
+        guarded_pages = reinterpret_cast<uint8_t *>((begin + kGuarded - 1) / kGuarded * kGuarded);
+        struct sigaction handler = {};
+        handler.sa_handler = unguard;
+        EXPECT_EQ(sigaction(SIGSEGV, &handler, &before_), 0);
+        EXPECT_EQ(mprotect(guarded_pages, kGuarded, protection), 0);
+    }
+    ~Guard() {
+        unguard(0);
+        EXPECT_EQ(sigaction(SIGSEGV, &before_, nullptr), 0);
+    }
+    Guard(const Guard &) = delete;
+    Guard &operator=(const Guard &) = delete;
+
+  private:
+    struct sigaction before_ = {};
+};
+
+// Also where part of it has been read, and reduced: nothing is taken twice.
+TEST(ShmReach, ASendersProtectedPagesAreWrittenByItself) {
+    NEEDS_REACH();
+    for (uint32_t granule : {0u, 1u, 4u, 16u}) {
+        SCOPED_TRACE(granule);
+        ReachLiar liar(granule);
+        std::vector<uint8_t> memory(kLarge);
+        write_pattern(memory.data(), 1, 0, 3, 0, kLarge);
+        gcoll_message message = {};
+        message.data = memory.data();
+        message.bytes = kLarge;
+        message.stream = 3;
+        int dones = 0;
+        message.owner = &dones;
+        message.done = [](gcoll_message *ended) { ++*static_cast<int *>(ended->owner); };
+        const Guard guard(memory.data(), kLarge / 2, PROT_NONE);
+        liar.refer(reinterpret_cast<uintptr_t>(memory.data()), &message);
+        ASSERT_TRUE(liar.group[0].until([&] {
+            liar.group[1].progress(0);
+            return liar.got->dones > 0 || !liar.group[0].failed.empty();
+        }));
+        liar.group[0].check();
+        EXPECT_TRUE(liar.group[1].until([&] { return dones > 0; }));
+        EXPECT_EQ(dones, 1);
+        EXPECT_EQ(pulled(liar.group, 0), 0u);
+        EXPECT_GE(pair_of(liar.group[0], 1)->pulls.bytes, kLarge / 4); // had been read before
+    }
+}
+
+// Pages that are not there yet may take long to come, in the kernel, where nobody looks at the time.
+TEST(ShmReach, PagesThatAreNotInMemoryGoThroughTheRing) {
+    NEEDS_REACH();
+    Group group(shm(), 2);
+    meet(group);
+    group[0].receive(1, 5, 0, 8);
+    auto *memory = static_cast<uint8_t *>(
+        mmap(nullptr, 2 * kLarge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_EQ(madvise(memory, 2 * kLarge, MADV_NOHUGEPAGE), 0);
+    for (size_t at = 0; at < 2 * kLarge; at += 512)
+        memory[at] = 1;
+    gcoll_message message = {};
+    message.data = memory + 100;
+    message.bytes = 2 * kLarge - 200;
+    message.flags = GCOLL_FLOW_GRANTED_PLAIN;
+    EXPECT_TRUE(gcoll_shm_is_in_reach(pair_of(group[0], 1), &message));
+    const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    for (size_t at : {page, kLarge, 2 * kLarge - 2 * page}) {
+        ASSERT_EQ(madvise(memory + at, page, MADV_DONTNEED), 0);
+        EXPECT_FALSE(gcoll_shm_is_in_reach(pair_of(group[0], 1), &message)) << at;
+        memory[at] = 1;
+        EXPECT_TRUE(gcoll_shm_is_in_reach(pair_of(group[0], 1), &message)) << at;
+    }
+    munmap(memory, 2 * kLarge);
+    group[1].send(0, 5, 0, 8);
+    EXPECT_TRUE(group.turn_until_done());
+}
+
+// The receiver's memory is its own: what the kernel may not write to, the process does.
 TEST(ShmReach, AReceiversProtectedPagesAreItsOwnAffair) {
     NEEDS_REACH();
     ReachLiar liar;
     std::vector<uint8_t> memory(kLarge);
     write_pattern(memory.data(), 1, 0, 3, 0, kLarge);
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(liar.got->m.data) + kLarge / 2;
-    guarded_pages = reinterpret_cast<uint8_t *>((begin + kGuarded - 1) / kGuarded * kGuarded);
-    struct sigaction handler = {}, before = {};
-    handler.sa_handler = unguard;
-    ASSERT_EQ(sigaction(SIGSEGV, &handler, &before), 0);
-    ASSERT_EQ(mprotect(guarded_pages, kGuarded, PROT_READ), 0);
-    liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
-    EXPECT_TRUE(liar.group[0].until_done());
-    unguard(0);
-    ASSERT_EQ(sigaction(SIGSEGV, &before, nullptr), 0);
+    {
+        const Guard guard(liar.got->m.data, kLarge / 2, PROT_READ);
+        liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
+        EXPECT_TRUE(liar.group[0].until_done());
+    }
     liar.group[0].check();
     EXPECT_EQ(pulled(liar.group, 0), 1u);
 }
 
+// The receiver asks for what it cannot read. A peer that has nothing to write then says so.
 TEST(ShmReachLies, AddressesOfNothing) {
     NEEDS_REACH();
     for (uint64_t address : {UINT64_C(0), UINT64_C(4096), UINT64_MAX / 2, UINT64_MAX - kLarge}) {
         ReachLiar liar;
         liar.refer(address);
-        liar.expect(GCOLL_ERR_PEER, "has memory that cannot be read any more: Bad address");
+        ASSERT_TRUE(liar.group[1].until([&] {
+            liar.group[0].progress(0);
+            return !liar.group[1].failed.empty();
+        }));
+        EXPECT_EQ(liar.group[1].failed[0].text, "sent garbage (it asks for a message that was not lent)");
+        EXPECT_EQ(liar.got->dones, 0);
     }
     ReachLiar liar;
     liar.refer(UINT64_MAX - kLarge + 1);
@@ -261,7 +393,7 @@ TEST(ShmReachLies, AnotherProcessIsNotTakenForThePeer) {
     std::vector<uint8_t> memory(kLarge);
     pair_of(liar.group[1], 0)->own.token[0] ^= 1;
     liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
-    liar.expect(GCOLL_ERR_PEER, "has memory that cannot be read any more: No such process");
+    liar.expect(GCOLL_ERR_PEER, "is another process than the one that was met");
 }
 
 // ---- The end of a peer ----------------------------------------------------------------------------------

@@ -67,13 +67,14 @@ enum {
     GCOLL_FLOW_PLAIN = 16    /* PROMISED, and the receive is plain */
 };
 
-/* gcoll_message.flags of sends */
+/* gcoll_message.flags of sends; lanes have the bits from GCOLL_FLOW_SEND_LANE on */
 enum {
     GCOLL_FLOW_ON_CREDIT = 1,
     GCOLL_FLOW_OPENED = 2,  /* the fingerprint has travelled */
     GCOLL_FLOW_FOLLOWS = 4, /* an offer, which counts until the message's first byte has left */
     GCOLL_FLOW_AHEAD = 8,   /* OPENED, in a frame of its own */
-    GCOLL_FLOW_GRANTED_PLAIN = 16
+    GCOLL_FLOW_GRANTED_PLAIN = 16,
+    GCOLL_FLOW_SEND_LANE = 32
 };
 
 typedef enum gcoll_flow_kind {

@@ -54,6 +54,7 @@ typedef struct gcoll_shm_pull {
     gcoll_shm_mapped *block; /* NULL: in memory that is not mapped, at `address` there */
     const uint8_t *from;
     uint64_t address;
+    bool is_asked; /* that cannot be read, and the peer has been asked to write the rest */
 } gcoll_shm_pull;
 
 /* Messages that are read where they lie, in both directions. */
@@ -98,6 +99,10 @@ bool gcoll_shm_put_reference(gcoll_shm_pair *pair, const gcoll_shm_reference *to
 void gcoll_shm_on_reference(gcoll_shm_pair *pair, const gcoll_flow_frame *frame, const uint8_t *payload);
 /* Reads some bytes of messages that lie in the peer's memory. Returns whether there were any. */
 bool gcoll_shm_pull_some(gcoll_shm_pair *pair);
+/* The peer could not read a message and asks for its rest. */
+void gcoll_shm_on_unread(gcoll_shm_pair *pair, const gcoll_ring_head *head);
+/* A fragment for `slot` came, which may be the rest that this rank has asked for. */
+void gcoll_shm_on_unread_part(gcoll_shm_pair *pair, const gcoll_slot *slot);
 /* Ends the sends that the peer has read. Returns whether there were any. */
 bool gcoll_shm_end_lent(gcoll_shm_pair *pair);
 /* Forgets all messages. The peer will not use what it reads of this rank's from now on. */

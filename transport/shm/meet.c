@@ -33,7 +33,7 @@
 #include "transport/address.h"
 #include "transport/shm/shm.h"
 
-#define VERSION 3
+#define VERSION 4
 /* Between two tries to send to a socket that is full. */
 #define AGAIN_MS 1
 /* The session has so long to say why the peer is gone. */

@@ -37,25 +37,29 @@ void gcoll_shm_want_output(gcoll_shm_pair *pair) {
     }
 }
 
-static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
-    gcoll_shm_pair *pair = pair_of(flow);
+bool gcoll_shm_put_control(gcoll_shm_pair *pair, const gcoll_ring_head *head, const uint8_t *open) {
     if (!gcoll_bytes_reserve(&pair->control, GCOLL_RING_LINE)) {
-        gcoll_flow_out_of_memory(flow);
-        return;
+        gcoll_flow_out_of_memory(pair->flow);
+        return false;
     }
     uint8_t *at = pair->control.bytes + pair->control.end;
+    memset(at, 0, GCOLL_RING_LINE);
+    memcpy(at, head, sizeof *head);
+    if (open)
+        memcpy(at + sizeof *head, open, GCOLL_FINGERPRINT_BYTES);
+    pair->control.end += GCOLL_RING_LINE;
+    gcoll_shm_want_output(pair);
+    return true;
+}
+
+static void control(gcoll_flow *flow, const gcoll_flow_frame *frame) {
     const gcoll_ring_head head = {.word = GCOLL_RING_MARK | (uint32_t)frame->kind |
                                           (frame->open ? GCOLL_RING_OPEN : 0U) |
                                           (frame->is_plain ? GCOLL_RING_PLAIN : 0U),
                                   .stream = frame->stream,
                                   .total = frame->total,
                                   .index = frame->index};
-    memset(at, 0, GCOLL_RING_LINE);
-    memcpy(at, &head, sizeof head);
-    if (frame->open)
-        memcpy(at + sizeof head, frame->open, GCOLL_FINGERPRINT_BYTES);
-    pair->control.end += GCOLL_RING_LINE;
-    gcoll_shm_want_output(pair);
+    gcoll_shm_put_control(pair_of(flow), &head, frame->open);
 }
 
 static bool put_part(gcoll_shm_pair *pair, gcoll_message *message);
@@ -231,7 +235,7 @@ bool gcoll_shm_write(gcoll_shm_pair *pair) {
 /* What is wrong with a frame by itself; NULL: nothing. */
 static const char *check(const gcoll_ring_head *head) {
     const uint32_t kind = head->word & GCOLL_RING_KIND, flags = head->word & GCOLL_RING_FLAGS;
-    if (kind < GCOLL_FLOW_DATA || kind > GCOLL_SHM_REFERS)
+    if (kind < GCOLL_FLOW_DATA || kind > GCOLL_SHM_UNREAD)
         return "a frame of unknown kind";
     if (kind == GCOLL_SHM_REFERS && (head->bytes != sizeof(gcoll_shm_reference) || head->total == 0))
         return "a reference of a size that cannot be";
@@ -250,6 +254,8 @@ static const char *check(const gcoll_ring_head *head) {
 static void take_fragment(gcoll_shm_pair *pair, const gcoll_flow_frame *frame,
                           const gcoll_ring_frame *found) {
     gcoll_slot *slot = gcoll_flow_fragment(pair->flow, frame, found->head.bytes);
+    if (slot)
+        gcoll_shm_on_unread_part(pair, slot);
     if (slot && slot->flags & GCOLL_FLOW_LANE)
         gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
                            "sent garbage (a fragment of a message that lies in its own memory)");
@@ -290,6 +296,8 @@ static void take(gcoll_shm_pair *pair, const gcoll_ring_frame *found) {
         return;
     if (kind == GCOLL_SHM_REFERS)
         gcoll_shm_on_reference(pair, &frame, found->payload);
+    else if (kind == GCOLL_SHM_UNREAD)
+        gcoll_shm_on_unread(pair, head);
     else if (kind > GCOLL_FLOW_OPENING)
         gcoll_shm_on_block(pair, head);
     else if (kind != GCOLL_FLOW_DATA)

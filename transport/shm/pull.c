@@ -7,6 +7,11 @@
  * memory, or reduces it after a copy of a piece that stays in the cache. Between pieces it looks at
  * everything else. It counts the message in the memory that both map; then the send is done.
  *
+ * The kernel may refuse to read, from one message to the next: rights change, and a sender may have protected
+ * its own pages. Then the receiver asks for the rest of the message, which the sender writes into the ring,
+ * and this sender refers to no other memory than blocks from then on. The receiver reads no later message
+ * before that rest begins to come: so messages that are counted are the first of those that were lent.
+ *
  * A sender whose session ends gives its callers their memory back, and they may change it. It says so in the
  * shared memory first. The receiver looks at that when it has read a whole message, and completes no message
  * that was withdrawn, as some of it may have been read too late.
@@ -16,6 +21,9 @@
 #include <string.h>
 
 #include "transport/shm/shm.h"
+
+/* In gcoll_message.flags: the peer could not read it. */
+enum { UNREAD = GCOLL_FLOW_SEND_LANE };
 
 /* A peer that withdraws a message has ended the session, of which the news is on its way. */
 #define NEWS_MS 1000
@@ -28,6 +36,8 @@ static gcoll_ring_side *side_of(const gcoll_shm_pair *pair, uint32_t which) {
 
 bool gcoll_shm_is_referred(gcoll_shm_pair *pair, const gcoll_message *message, gcoll_shm_reference *to) {
     gcoll_block_place place;
+    if (message->flags & UNREAD)
+        return false;
     if (gcoll_shm_is_lent(pair, message, &place))
         *to = (gcoll_shm_reference){.block = place.id, .offset = place.offset};
     else if (gcoll_shm_is_in_reach(pair, message))
@@ -78,6 +88,28 @@ bool gcoll_shm_end_lent(gcoll_shm_pair *pair) {
         gcoll_session_complete(pair->session, gcoll_message_pop(&pulls->lent));
     }
     return has_news;
+}
+
+void gcoll_shm_on_unread(gcoll_shm_pair *pair, const gcoll_ring_head *head) {
+    gcoll_shm_pulls *pulls = &pair->pulls;
+    gcoll_shm_end_lent(pair); /* those that it read before */
+    if (!gcoll_shm_moves(pair))
+        return;
+    gcoll_message *message = pulls->lent.first;
+    if (!message || message->stream != head->stream || message->index != head->index ||
+        head->total >= message->bytes) {
+        gcoll_session_fail(pair->session, GCOLL_ERR_PROTOCOL,
+                           "sent garbage (it asks for a message that was not lent)");
+        return;
+    }
+    gcoll_message_pop(&pulls->lent);
+    pulls->lent_count--;
+    pulls->lent_bytes -= message->bytes - head->total;
+    message->moved = head->total;
+    message->flags |= UNREAD;
+    pair->is_reached = false;
+    gcoll_message_push(&pair->messages, message);
+    gcoll_shm_want_output(pair);
 }
 
 /* ---- Receiving -------------------------------------------------------------------------------------- */
@@ -170,9 +202,28 @@ static bool has_piece(gcoll_shm *shm) {
     return shm->piece || (shm->piece = malloc(GCOLL_SHM_PIECE_BYTES));
 }
 
-/* The same of a message in other memory. False: they cannot be had, and the session may have failed. Where
- * the kernel may not write to the receive's memory, which is no fault of the peer's, the process does: so a
- * handler of its own for such pages runs, as with any other message. */
+/* Asks the peer to write the rest of the first message, which cannot be read. */
+static void ask_for_rest(gcoll_shm_pair *pair) {
+    gcoll_shm_pull *pull = pair->pulls.first;
+    const gcoll_ring_head head = {.word = GCOLL_RING_MARK | GCOLL_SHM_UNREAD,
+                                  .stream = pull->slot->stream,
+                                  .total = pull->slot->received,
+                                  .index = pull->slot->index};
+    if (!gcoll_shm_put_control(pair, &head, NULL))
+        return;
+    pull->is_asked = true;
+    pull->slot->flags &= ~(uint32_t)GCOLL_FLOW_LANE;
+}
+
+void gcoll_shm_on_unread_part(gcoll_shm_pair *pair, const gcoll_slot *slot) {
+    const gcoll_shm_pull *first = pair->pulls.first;
+    if (first && first->is_asked && first->slot == slot)
+        end_first(pair);
+}
+
+/* The same of a message in other memory. False: they cannot be had; the peer may have been asked for them,
+ * and the session may have failed. Where the kernel may not write to the receive's memory, the process does:
+ * so a handler of its own for such pages runs, as with any other message. */
 static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint64_t count) {
     gcoll_shm *shm = pair->shm;
     gcoll_slot *slot = pull->slot;
@@ -190,10 +241,12 @@ static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint
     }
     if (by_piece)
         error = gcoll_shm_read_memory(pair, shm->piece, from, count);
+    if (error == ESRCH) {
+        gcoll_session_doubt(pair->session, NEWS_MS, true, "is another process than the one that was met");
+        return false;
+    }
     if (error != 0) {
-        char text[GCOLL_ERRNO_TEXT_MAX];
-        gcoll_session_doubt(pair->session, NEWS_MS, true, "has memory that cannot be read any more: %s",
-                            gcoll_errno_text(error, text));
+        ask_for_rest(pair);
         return false;
     }
     gcoll_session_put(pair->session, slot, by_piece ? shm->piece : NULL, count);
@@ -202,7 +255,7 @@ static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint
 
 bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
     const gcoll_shm_pull *pull = pair->pulls.first;
-    if (!pull)
+    if (!pull || pull->is_asked)
         return false;
     gcoll_slot *slot = pull->slot;
     const uint64_t left = slot->total - slot->received;

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "transport/shm/shm.h"
 
 #define MOST_BYTES (UINT64_C(4) << 20)
+#define PAGE_LEAST 4096U
 
 int gcoll_shm_read_memory(const gcoll_shm_pair *pair, void *to, uint64_t from, uint64_t bytes) {
     uint8_t token[GCOLL_SHM_TOKEN];
@@ -46,6 +48,22 @@ static bool is_readable(const void *data, uint64_t bytes) {
     return process_vm_readv(getpid(), &here, 1, there, 2, 0) == (ssize_t)sizeof ends;
 }
 
+/* Whether all pages are in memory. The receiver's kernel would fetch the others, and there no time limit
+ * counts: a file system may be slow or gone, and a userfaultfd answers when its owner likes. */
+static bool is_resident(const void *data, uint64_t bytes) {
+    uint8_t pages[MOST_BYTES / PAGE_LEAST + 1];
+    const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    const uint64_t begin = (uint64_t)(uintptr_t)data / page * page;
+    const uint64_t span = (uint64_t)(uintptr_t)data + bytes - begin;
+    const uint64_t count = (span + page - 1) / page;
+    if (count > sizeof pages || mincore((void *)(uintptr_t)begin, (size_t)span, pages) != 0)
+        return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (!(pages[i] & 1))
+            return false;
+    return true;
+}
+
 /* Reading takes the receiver's time alone, while through the ring each of the two does its part at once. So a
  * message is read where the sender has one to read, too, meanwhile; if it is large, or may lie in the
  * receiver's cache already. The largest are put past the caches (land.c), which the kernel does not do. What
@@ -58,5 +76,5 @@ static bool is_worth_it(const gcoll_shm_pair *pair, const gcoll_message *message
 bool gcoll_shm_is_in_reach(const gcoll_shm_pair *pair, const gcoll_message *message) {
     const uint64_t least = pair->shm->pull_bytes;
     return pair->is_reached && least > 0 && message->bytes >= least && is_worth_it(pair, message) &&
-           is_readable(message->data, message->bytes);
+           is_readable(message->data, message->bytes) && is_resident(message->data, message->bytes);
 }

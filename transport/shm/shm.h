@@ -66,7 +66,9 @@ typedef enum gcoll_shm_frame {
     GCOLL_SHM_LENDS = 6, /* the descriptor of a block (`stream`) lies in the receiver's socket */
     GCOLL_SHM_TAKES,     /* the answer: `index` 1: the block is mapped; 0: it is not, and will not be */
     GCOLL_SHM_FREED,     /* the block was freed */
-    GCOLL_SHM_REFERS     /* a message that is read where it lies; the payload is a gcoll_shm_reference */
+    GCOLL_SHM_REFERS,    /* a message that is read where it lies; the payload is a gcoll_shm_reference */
+    GCOLL_SHM_UNREAD /* the answer to REFERS if that fails: the message is to be written from byte `total` on
+                      */
 } gcoll_shm_frame;
 
 /* The state for one peer. */
@@ -192,6 +194,8 @@ bool gcoll_shm_read(gcoll_shm_pair *pair, bool is_all);
 /* Writes a frame of at most two lines as a whole. open: NULL, or a fingerprint. False: there is no room now.
  */
 bool gcoll_shm_put(gcoll_shm_pair *pair, gcoll_ring_head *head, const uint8_t *open, const void *payload);
+/* Queues a frame of one line. open: NULL, or a fingerprint. False: without memory; the session has failed. */
+bool gcoll_shm_put_control(gcoll_shm_pair *pair, const gcoll_ring_head *head, const uint8_t *open);
 /* As in gcoll_lane. */
 bool gcoll_shm_send_now(gcoll_session *session, gcoll_message *message);
 bool gcoll_shm_recv_now(gcoll_session *session, gcoll_message *message, uint32_t looks);
