@@ -4,7 +4,8 @@
  * Trials may cost 20 usual calls more than the usual algorithm, 2 % of the first 1,000 calls. Candidates are
  * screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
  * Those within 30 % of the best are then compared in turns. The usual one is given up only for a difference
- * of 2 % and of 2.5 standard errors.
+ * of 2 % and of 2.5 standard errors; or, as a slow algorithm on a busy machine has errors as large as its
+ * time, if nearly all of its calls are slower than the other's (a rank sum test).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -31,6 +32,8 @@
 #define GAIN           0.02 /* the least difference that is worth a change, */
 #define CLEAR          2.5  /* and that in standard errors. Larger errors than this part of a time ask for */
 #define NOISY          0.05 /* a second comparison */
+
+#define APART 3.0 /* in standard errors of the rank sum */
 
 /* A lesson that only watches: so many calls, or this time. */
 #define WATCH_LEAST    16
@@ -286,15 +289,33 @@ static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const d
     }
 }
 
+/* Adds to the rank sum test of Mann and Whitney: in how many pairs of calls a candidate is faster than the
+ * usual one, and the variance of that number if both are alike. */
+static void add_pairs(gcoll_judged *one, const double *values, uint32_t count, const double *usual,
+                      uint32_t usual_count) {
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t j = 0; j < usual_count; j++)
+            one->wins += values[i] < usual[j] ? 1 : values[i] > usual[j] ? 0 : 0.5;
+    const double pairs = (double)count * usual_count;
+    one->pairs += pairs;
+    one->variance += pairs * (count + usual_count + 1) / 12;
+}
+
+static bool is_apart(const gcoll_judged *one) {
+    return one->variance > 0 && one->wins - one->pairs / 2 >= APART * sqrt(one->variance);
+}
+
 /* Adds what a close comparison has found to what earlier ones have. */
 static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
-    double values[GCOLL_LEARN_SAMPLES];
+    double values[GCOLL_LEARN_SAMPLES], usual[GCOLL_LEARN_SAMPLES];
+    const uint32_t usual_count = collect(ended, samples, judge->home, usual);
     for (uint32_t i = 0; i < judge->count; i++) {
         const uint32_t count = collect(ended, samples, i, values);
         if (count == 0)
             continue;
         gcoll_judged *one = &judge->candidates[i];
         double error;
+        add_pairs(one, values, count, usual, usual_count);
         const double ns = typical(values, count, &error), times = one->compared++;
         one->ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
         one->error_ns = times > 0 ? hypot(one->error_ns * times, error) / (times + 1) : error;
@@ -311,7 +332,8 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
             best = &judge->candidates[i];
     const double gain = home->ns - best->ns, error = hypot(home->error_ns, best->error_ns);
     const bool is_sure = best->compared > 1 || error < NOISY * home->ns;
-    if (gain > 0 && gain >= GAIN * home->ns && gain >= CLEAR * error && is_sure)
+    const bool is_clear = (gain >= CLEAR * error && is_sure) || is_apart(best);
+    if (gain > 0 && gain >= GAIN * home->ns && is_clear)
         settle(judge, (uint32_t)(best - judge->candidates), next);
     else if (gain >= GAIN * home->ns && home->compared < COMPARE_TIMES)
         compare(judge, next);

@@ -59,7 +59,8 @@ typedef struct gcoll_judged {
     double ns;        /* measured; 0: not yet */
     double error_ns;  /* standard error; 0: not compared closely yet */
     uint32_t compared;
-    bool is_out; /* not tried again until times change */
+    double wins, pairs, variance; /* against `home`, call by call: see judge.c */
+    bool is_out;                  /* not tried again until times change */
 } gcoll_judged;
 
 typedef struct gcoll_judge {

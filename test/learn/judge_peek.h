@@ -24,13 +24,14 @@ struct World {
     std::vector<double> predicted;
     double noise = 0;   // relative standard deviation
     double hiccups = 0; // part of the calls that take several times as long
+    double spread = 0;  // of the logarithm: ranks that wait for a processor take any time
 
     double call(uint32_t candidate, std::mt19937 &random) const {
         std::normal_distribution<double> bell(0, 1);
         double ns_now = ns[candidate] * std::max(0.3, 1 + noise * bell(random));
         if (std::uniform_real_distribution<double>(0, 1)(random) < hiccups)
             ns_now *= 5;
-        return ns_now;
+        return spread > 0 ? ns_now * std::exp(spread * bell(random)) : ns_now;
     }
 };
 
