@@ -18,13 +18,13 @@ fail() {
 names() { grep -ohE '\b(gcoll|GCOLL)_[A-Za-z0-9_]+' "$@" | sort -u; }
 programs=$'gcoll_bench\ngcoll_plan\ngcoll_top\ngcoll_trace\ngcoll_NAME_start\ngcoll_NAME_create'
 strangers=$(comm -23 <(names "$doc") <({ names "$source"/gcoll/*.h "$source/docs/environment.md"; echo "$programs"; } | sort -u))
-[ -z "$strangers" ] || fail "from-$name.md names what is not declared:" $strangers
+[ -z "$strangers" ] || fail "from-$name.md names what is not declared: ${strangers//$'\n'/ }"
 
 # extract SIDE PARAMETERS: makes C of the blocks of one side in the folder $place/SIDE, and sets `count`.
 extract() {
     count=$(awk -v out="$place/$1" -v doc="docs/from-$name.md" -v word="$word" -v side="$1" -v parameters="$2" \
         -f "$scripts/pieces.awk" "$doc") || exit 1
-    [ "${count% *}" -ge 1 ] && [ "${count#* }" -ge 6 ] || fail "found only this many programs and pieces: $count"
+    { [ "${count% *}" -ge 1 ] && [ "${count#* }" -ge 6 ]; } || fail "found only this many programs and pieces: $count"
 }
 
 mkdir "$place/gcoll" "$place/other"
