@@ -269,12 +269,11 @@ GCOLL_API gcoll_status gcoll_scatter_v(gcoll_context *context, const void *input
  */
 GCOLL_API gcoll_status gcoll_alltoall(gcoll_context *context, const void *input, void *output, uint64_t count,
                                       gcoll_type type, const gcoll_collective_options *options);
-/* Does what gcoll_alltoall does, with blocks of different sizes. input, output: blocks follow one another by
- * rank. send_counts[j]: elements for rank j. recv_counts[j]: elements from
- * rank j, equal to rank j's send_counts for this rank. Each rank has its own arrays. Counts that do not agree
- * are reported when the message arrives (to a rank that expects no message, by a later call), or by the
- * timeout if no message is sent. auto knows only this rank's sizes, so it chooses as for equal blocks of 64
- * KiB. */
+/* Does what gcoll_alltoall does, with blocks of different sizes. Each rank has its own arrays of counts.
+ * Counts that do not agree are reported when the message arrives (to a rank that expects no message, by a
+ * later call), or by the timeout if no message is sent. auto knows only this rank's sizes, so it chooses as
+ * for equal blocks of 64 KiB. input, output: blocks follow one another by rank. send_counts[j]: elements for
+ * rank j. recv_counts[j]: elements from rank j, equal to rank j's send_counts for this rank. */
 GCOLL_API gcoll_status gcoll_alltoall_v(gcoll_context *context, const void *input, void *output,
                                         const uint64_t *send_counts, const uint64_t *recv_counts,
                                         gcoll_type type, const gcoll_collective_options *options);
@@ -290,20 +289,20 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const voi
 GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options);
 
 /* A barrier with a time limit, which reports the ranks that are late and breaks nothing. If all ranks come in
- * time, it is a barrier. here: one entry for each rank; 1: the rank has called, 0: it has not; not written
- * after an error. The i-th call of one rank belongs together with the i-th calls of the others. Blocks. Other
- * threads may use the context meanwhile, if it has a progress thread; their own reports wait for their turn,
- * and timeout_ms counts from then on.
+ * time, it is a barrier. The i-th call of one rank belongs together with the i-th calls of the others.
+ * Blocks. Other threads may use the context meanwhile, if it has a progress thread; their own reports wait
+ * for their turn, and timeout_ms counts from then on. here: one entry for each rank; 1: the rank has called,
+ * 0: it has not; not written after an error.
  *
- * Rank 0 makes the list: when all have called, or timeout_ms after its own call. timeout_ms: 1 to 86400000;
- * 0: the context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later
- * gets it when rank 0 next makes progress, and finds 0 for itself. If rank 0 has made later lists meanwhile,
- * the rank gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0
- * for absent. Then only its own entry is 1, because it knows nothing of the others. When rank 0 calls in the
- * end, it waits up to half a second longer for such a rank to take the list.
+ * Rank 0 makes the list: when all have called, or timeout_ms after its own call. Each rank that came in time
+ * gets that list. A rank that comes later gets it when rank 0 next makes progress, and finds 0 for itself. If
+ * rank 0 has made later lists meanwhile, the rank gets the latest. A rank that gets no list within twice
+ * timeout_ms and half a second takes rank 0 for absent. Then only its own entry is 1, because it knows
+ * nothing of the others. When rank 0 calls in the end, it waits up to half a second longer for such a rank to
+ * take the list. timeout_ms: 1 to 86400000; 0: the context's timeout; -1: no limit.
  *
- * Costs a message to rank 0 and one from it, and a connection to it. Errors: INVALID, STATE, NO_MEMORY; and
- * the cause, if the context breaks. A connected rank that dies breaks the context, as always. */
+ * Costs a message to rank 0 and one from it, and a connection to it. A connected rank that dies breaks the
+ * context, as always. Errors: INVALID, STATE, NO_MEMORY; and the cause, if the context breaks. */
 GCOLL_API gcoll_status gcoll_barrier_report(gcoll_context *context, int64_t timeout_ms, uint8_t here[]);
 
 /* ---- Lists of buffers -------------------------------------------------------------------------------

@@ -53,6 +53,8 @@
  *
  *   context    the context
  *   *context   receives the context
+ *   pair       as gcoll_context_pair gives it
+ *   tag        a number; a receive takes messages of its own tag
  */
 #ifndef GCOLL_CONTEXT_H
 #define GCOLL_CONTEXT_H
@@ -88,12 +90,12 @@ typedef struct gcoll_allocator {
     void *arg;
 } gcoll_allocator;
 
-/* An allgather that the caller implements: gives every rank the data of all ranks. mine: `bytes` bytes;
- * `bytes` is the same on every rank. all: receives `bytes` bytes of each rank, this one included, in the
- * order of ranks. The function blocks until all ranks have called it. If a rank does not come, it must return
- * in bounded time, with any status other than GCOLL_OK. It may set a text by gcoll_store_error, which becomes
- * part of the error of gcoll_context_create. It must not call any other function of gcoll. arg:
- * options.exchange_arg. */
+/* An allgather that the caller implements: gives every rank the data of all ranks. The function blocks until
+ * all ranks have called it. If a rank does not come, it must return in bounded time, with any status other
+ * than GCOLL_OK. It may set a text by gcoll_store_error, which becomes part of the error of
+ * gcoll_context_create. It must not call any other function of gcoll. arg: options.exchange_arg. mine:
+ * `bytes` bytes; `bytes` is the same on every rank. all: receives `bytes` bytes of each rank, this one
+ * included, in the order of ranks. */
 typedef gcoll_status (*gcoll_exchange_fn)(void *arg, const void *mine, size_t bytes, void *all);
 
 /* Create and destroy a hub, which connects the ranks of one process, for transport "inproc". It is shared by
@@ -484,14 +486,13 @@ GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer,
 GCOLL_API gcoll_status gcoll_pair_set_timeout(gcoll_pair *pair, int64_t timeout_ms);
 
 /* Send or receive a message over a pair. Messages of one tag between the same two ranks match in order. Block
- * up to the pair's timeout. gcoll_pair_send returns when data may be reused.
+ * up to the pair's timeout. gcoll_pair_send returns when data may be reused. bytes: size of the message, or
+ * of the buffer for it.
  *
- * bytes: size of the message. `bytes` of a receive is the size of its buffer. The message may be smaller.
- * Then the rest of the buffer stays as it is, and gcoll_context_last_received or gcoll_request_bytes gives
- * the size. If the message is larger, the receive fails with GCOLL_ERR_MISMATCH, and the text names both
- * sizes. That breaks nothing: the message is dropped, the buffer stays as it is, and the send succeeds. It
- * holds for every form of receive.
- */
+ * A message may be smaller than the buffer of its receive. Then the rest of the buffer stays as it is, and
+ * gcoll_context_last_received or gcoll_request_bytes gives the size. If the message is larger, the receive
+ * fails with GCOLL_ERR_MISMATCH, and the text names both sizes. That breaks nothing: the message is dropped,
+ * the buffer stays as it is, and the send succeeds. It holds for every form of receive. */
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
@@ -514,31 +515,31 @@ GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, voi
  * may be NULL. GCOLL_ERR_STATE if no receive has ended. */
 GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes);
 
-/* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks
- * other than this one; if several have sent, the first in the list is taken. data, bytes: the buffer and its
- * size, as in gcoll_pair_recv. *source: the rank, not NULL. Messages of
- * the other ranks stay for later receives. If a rank has sent 65536 messages that were not received, later
- * ones are seen only after some have been. A rank that has left and sent nothing is skipped; GCOLL_ERR_PEER
- * if all have. Blocks up to the shortest timeout of the pairs. */
+/* Receives from the first of several ranks whose next message of that tag has arrived. If several have sent,
+ * the first in the list is taken. Messages of the other ranks stay for later receives. If a rank has sent
+ * 65536 messages that were not received, later ones are seen only after some have been. A rank that has left
+ * and sent nothing is skipped; GCOLL_ERR_PEER if all have. Blocks up to the shortest timeout of the pairs.
+ * peers: `count` ranks other than this one. data, bytes: the buffer and its size, as in gcoll_pair_recv.
+ * *source: the rank, not NULL. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
-/* Begins a receive from any of several ranks, as gcoll_context_recv_any, and gives its request. peers, count,
- * tag, data, bytes: as there. peers is copied. Any number of them may be in flight. If several could take the
- * same message, the one that began first takes it. A receive from one rank (gcoll_pair_recv) goes before all
- * of them: it takes the next message of its rank, even if it began later. gcoll_request_source or
- * gcoll_context_last_received gives the source. While such receives are in flight, each progress of this
- * context costs a table look-up for each of their ranks. */
+/* Begins a receive from any of several ranks, as gcoll_context_recv_any, and gives its request. Any number of
+ * them may be in flight. If several could take the same message, the one that began first takes it. A receive
+ * from one rank (gcoll_pair_recv) goes before all of them: it takes the next message of its rank, even if it
+ * began later. gcoll_request_source or gcoll_context_last_received gives the source. While such receives are
+ * in flight, each progress of this context costs a table look-up for each of their ranks. peers, count, tag,
+ * data, bytes: as in gcoll_context_recv_any; peers is copied. */
 GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers,
                                                     uint32_t count, uint32_t tag, void *data, uint64_t bytes,
                                                     gcoll_request **request);
 
 /* Looks, without waiting, whether a message of that tag has arrived from one of several ranks, and no receive
- * has taken it. peers, count: as in gcoll_context_recv_any. *found is 1 or 0. If it is 1, *source is the
- * first such rank in the list, and *bytes is the size of its message; source and bytes may be NULL. The
- * message stays. The next receive of that tag from that rank takes it, if no receive from any of several
- * ranks is in flight. Messages beyond 65536 that were not received are seen later (see
- * gcoll_context_recv_any). Makes progress; has no timeout. GCOLL_ERR_PEER, which breaks nothing, if all these
- * ranks have left and no message of theirs is left. */
+ * has taken it. *found is 1 or 0. If it is 1, *source is the first such rank in the list, and *bytes is the
+ * size of its message; source and bytes may be NULL. The message stays. The next receive of that tag from
+ * that rank takes it, if no receive from any of several ranks is in flight. Messages beyond 65536 that were
+ * not received are seen later (see gcoll_context_recv_any). Makes progress; has no timeout. GCOLL_ERR_PEER,
+ * which breaks nothing, if all these ranks have left and no message of theirs is left. peers, count: as in
+ * gcoll_context_recv_any. */
 GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                            uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);
 /* Looks for a message of that tag from the rank of a pair. found, bytes: as in gcoll_context_probe. */

@@ -23,6 +23,12 @@
  * Order. Accesses are independent of each other, also those of one rank to one region. A notification arrives
  * after the bytes of its own put. If several ranks put to the same place at once, the bytes there are
  * undefined.
+ *
+ * Parameters that a function does not describe itself:
+ *
+ *   region    the region
+ *   *region   receives the region
+ *   key       of the region, as its owner has exported it
  */
 #ifndef GCOLL_REGION_H
 #define GCOLL_REGION_H

@@ -72,6 +72,11 @@
  *   - Keys of an earlier launch do no harm. Without remove they stay in the store: 2 to 6 for a rank.
  *   - After creation rank 0 broadcasts its cost parameters and rules, which connects each rank with up to
  *     log2(size) others.
+ *
+ * Parameters that a function does not describe itself:
+ *
+ *   store    the store
+ *   *store   receives the store
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H
@@ -142,9 +147,9 @@ typedef struct gcoll_store_ops {
                              int64_t timeout_ms);
 } gcoll_store_ops;
 
-/* Opens a store by its url (see above). timeout_ms limits connecting and every later request to a server; a
- * wait adds its own limit. The password of a URL never appears in an error text. Errors: INVALID (the URL),
- * IO, TIMEOUT. */
+/* Opens a store by its url (in the head of gcoll/store.h). timeout_ms limits connecting and every later
+ * request to a server; a wait adds its own limit. The password of a URL never appears in an error text.
+ * Errors: INVALID (the URL), IO, TIMEOUT. */
 GCOLL_API gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store **store);
 
 /* Creates a store in the memory of this process, for ranks that are threads. Any number of threads may share
@@ -168,7 +173,7 @@ GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self
 GCOLL_API uint32_t gcoll_store_lacks(const gcoll_store *store);
 
 /* Set, get, wait for, add to, remove, or wait for and get a key, as the functions of the same name in
- * gcoll_store_ops say. key: its name (see above). value: the value; where it is read, a buffer. bytes: size
+ * gcoll_store_ops say. key: its name. value: the value; where it is read, a buffer. bytes: size
  * of the value. capacity: room in the buffer, in bytes. delta: is added to the counter; *value is then the
  * new one. timeout_ms: of the wait, 0 or more. Errors: INVALID (key or size), IO (the store), TIMEOUT (the
  * store does not answer, or a wait is over), UNSUPPORTED (the store lacks the operation). */

@@ -148,6 +148,7 @@ class Description:
             elif match.group("errors"):
                 label = match.group("errors")
                 rest = label[len("Errors"):].lstrip(", ") if label.startswith("Errors") else ""
+                rest = re.sub(r"^which ", "these ", rest)
                 if rest:
                     text = (rest[0].upper() + rest[1:] + ": " + text).strip()
                 if text:
@@ -309,14 +310,17 @@ class Manual:
             page.parts.append(".SS Forms\n" + roff.render(paragraphs, words))
         common = self.common_parameters("operations" if forms else header.name)
         receivers = {p for d in functions for p in d.receivers}
-        entries = []
+        entries: List[Tuple[List[str], List[str]]] = [] # terms, and what they mean
         for parameter in parameters:
             term = "*" + parameter if parameter in receivers else parameter
             texts = description.parameters.get(parameter) or ([common[term]] if term in common else [])
-            for number, text in enumerate(texts):
-                head = ".TP\n\\fI%s\\fP\n" % roff.escape(term) if number == 0 else ".IP\n"
-                entries.append(head + words.inline(text))
-        page.add("PARAMETERS", "\n".join(entries))
+            if entries and texts == entries[-1][1]:
+                entries[-1][0].append(term)
+            elif texts:
+                entries.append(([term], texts))
+        page.add("PARAMETERS", "\n".join(
+            ".TP\n%s\n%s" % (", ".join("\\fI%s\\fP" % roff.escape(term) for term in terms),
+                            "\n.IP\n".join(words.inline(text) for text in texts)) for terms, texts in entries))
         for declaration in named:
             if declaration.members:
                 page.add("FIELDS" if declaration.kind == "struct" else "VALUES", self.members(declaration, words))
