@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -252,6 +253,15 @@ class Pages(unittest.TestCase):
         result = subprocess.run(["mandoc", "-Tlint", "-Wwarning"] + whole_pages(PAGES), stdout=subprocess.PIPE)
         self.assertEqual(result.stdout.decode(), "")
 
+    def test_mypy_finds_nothing(self):
+        if subprocess.run([sys.executable, "-c", "import mypy"], stderr=subprocess.DEVNULL).returncode != 0:
+            self.skipTest("mypy is not installed")
+        folder = os.path.join(TREE, "man")
+        files = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".py")]
+        result = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--python-version", "3.9", "--cache-dir",
+                                 os.environ["GCOLL_MYPY_CACHE"]] + files, stdout=subprocess.PIPE, cwd=folder)
+        self.assertEqual(result.returncode, 0, result.stdout.decode())
+
     def test_the_index_of_pages_can_read_their_names(self):
         if not shutil.which("lexgrog"):
             self.skipTest("lexgrog is not installed")
@@ -298,6 +308,21 @@ class Checks(unittest.TestCase):
             self.skipTest("groff is not installed")
         self.change("man3/gcoll_put.3", ".SH ERRORS", ".QQ\n.SH ERRORS")
         self.assertIn("QQ", output(*GROFF, os.path.join(self.pages, "man3", "gcoll_put.3")))
+
+    def test_a_header_that_does_not_describe_a_parameter(self):
+        tree = os.path.join(self.place, "tree")
+        for folder in ("gcoll", "docs"):
+            os.makedirs(os.path.join(tree, folder))
+            for name in os.listdir(os.path.join(TREE, folder)):
+                if name.endswith((".h", ".md")):
+                    shutil.copy(os.path.join(TREE, folder, name), os.path.join(tree, folder))
+        path = os.path.join(tree, "gcoll", "region.h")
+        text = read(path)
+        declaration = re.search(r"GCOLL_API gcoll_status gcoll_put\([^;]*;", text).group()
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text.replace(declaration, declaration.replace("offset", "place")))
+        output(sys.executable, os.path.join(TREE, "man", "pages.py"), tree, self.pages)
+        self.assertEqual(problems_of_functions(tree, self.pages), ["the page of gcoll_put does not say what place is"])
 
     def test_another_header(self):
         self.change("man3/gcoll_put.3", "gcoll/region.h", "gcoll/plan.h")
