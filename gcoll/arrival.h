@@ -68,12 +68,14 @@ GCOLL_BEGIN_DECLS
  * progress thread, which sends reports while the ranks compute: set options.progress_thread = 1), and the
  * cause of a broken context. */
 
-/* The computation begins. */
+/* Says that the computation begins. */
 GCOLL_API gcoll_status gcoll_arrival_begin(gcoll_context *context);
-/* This part of the computation is done, 0 < fraction < 1; the rest is expected to take its share. STATE
- * without a begin. Several calls in a phase are allowed; each replaces the one before. */
+/* Says that a part of the computation is done. fraction: which part, 0 < fraction < 1; the rest is expected
+ * to take its share. GCOLL_ERR_STATE without a begin. Several calls in a phase are allowed; each replaces the
+ * one before. */
 GCOLL_API gcoll_status gcoll_arrival_edge(gcoll_context *context, double fraction);
-/* The computation is over. The time from here to the collective counts as the same in each phase. */
+/* Says that the computation is over. The time from here to the collective counts as the same in each phase.
+ */
 GCOLL_API gcoll_status gcoll_arrival_finish(gcoll_context *context);
 
 /* Sets the site number of the calls that follow on this context, so that calls in different places of a
@@ -124,14 +126,15 @@ typedef struct gcoll_rank_stats {
 GCOLL_API gcoll_status gcoll_arrival_stats(gcoll_context *context, uint32_t index, gcoll_site_stats *stats,
                                            gcoll_rank_stats *ranks);
 
-/* Writes the statistics of one site as text: a line for the site, a line with the reason why late ranks are
- * taken into account or not, and up to 8 of them, the latest first. The text is cut to `bytes`, terminator
- * included. Errors as of gcoll_arrival_stats. */
+/* Writes the statistics of the index-th site as text: a line for the site, a line with the reason why late
+ * ranks are taken into account or not, and up to 8 of them, the latest first. The text is cut to `bytes`,
+ * terminator included. Errors as of gcoll_arrival_stats. */
 GCOLL_API gcoll_status gcoll_arrival_site_text(gcoll_context *context, uint32_t index, char *text,
                                                size_t bytes);
 
-/* Writes the statistics of all sites as a table, cut to `bytes`, terminator included. Rank 0 writes it to
- * standard error when the context is destroyed, if the environment variable GCOLL_ARRIVAL_STATS is 1. */
+/* Writes the statistics of all sites to text as a table, cut to `bytes`, terminator included. Rank 0 writes
+ * it to standard error when the context is destroyed, if the environment variable GCOLL_ARRIVAL_STATS is 1.
+ */
 GCOLL_API gcoll_status gcoll_arrival_stats_text(gcoll_context *context, char *text, size_t bytes);
 
 GCOLL_END_DECLS

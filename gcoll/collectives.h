@@ -27,6 +27,14 @@
  * otherwise. GCOLL_SAME_NOWHERE lets auto take algorithms that are faster for some shapes. A named algorithm
  * that cannot do what `same` asks for is refused with GCOLL_ERR_UNSUPPORTED. All ranks must ask for the same.
  *
+ * Parameters that a collective does not describe itself:
+ *
+ *   type      of the elements
+ *   op        the operation of the reduction; GCOLL_USER: that of options.user_op
+ *   count     elements of the vector, or of one block where there is one for each rank
+ *   root      the rank that is the root
+ *   options   NULL: the defaults
+ *
  * Errors of every collective: INVALID (names the argument), UNSUPPORTED (names what the algorithm, transport
  * or build lacks), and what breaks a context: TIMEOUT, PEER, MISMATCH, IO, NO_MEMORY, PROTOCOL, ABORTED.
  */
@@ -41,11 +49,11 @@ GCOLL_BEGIN_DECLS
 /* ---- Options ----------------------------------------------------------------------------------------
  * NULL in place of options means the defaults. The *_init functions fill in defaults; call them first. */
 
-/* A callback that is told how an operation has ended. text: as gcoll_last_error gives it, or "" for GCOLL_OK;
- * valid during the call only. */
+/* A callback that is told how an operation has ended. arg: options.done_arg. status: of the operation. text:
+ * as gcoll_last_error gives it, or "" for GCOLL_OK; valid during the call only. */
 typedef void (*gcoll_done_fn)(void *arg, gcoll_status status, const char *text);
 
-/* Options of every collective that has no struct of its own below. */
+/* Options of every collective that has no struct of its own. */
 typedef struct gcoll_collective_options {
     size_t struct_size;           /* set by gcoll_collective_options_init */
     const char *algorithm;        /* NULL: auto */
@@ -174,6 +182,7 @@ typedef struct gcoll_barrier_options {
     int uniform; /* as in gcoll_collective_options */
 } gcoll_barrier_options;
 
+/* Fill `options` with defaults. Always call one of them first: later versions add fields. */
 GCOLL_API void gcoll_collective_options_init(gcoll_collective_options *options);
 GCOLL_API void gcoll_allreduce_options_init(gcoll_allreduce_options *options);
 GCOLL_API void gcoll_broadcast_options_init(gcoll_broadcast_options *options);
@@ -204,7 +213,9 @@ GCOLL_API gcoll_status gcoll_reduce(gcoll_context *context, const void *input, v
 GCOLL_API gcoll_status gcoll_reduce_scatter(gcoll_context *context, const void *input, void *output,
                                             uint64_t count, gcoll_type type, gcoll_op op,
                                             const gcoll_collective_options *options);
-/* The same with blocks of different sizes: counts[r] elements for rank r. */
+/* Does what gcoll_reduce_scatter does, with blocks of different sizes. input: the sum of all counts,
+ * elements. output: counts[rank] elements. counts: counts[r] elements for rank r. In place: output is where
+ * block `rank` is in input. */
 GCOLL_API gcoll_status gcoll_reduce_scatter_v(gcoll_context *context, const void *input, void *output,
                                               const uint64_t *counts, gcoll_type type, gcoll_op op,
                                               const gcoll_collective_options *options);
@@ -222,15 +233,21 @@ GCOLL_API gcoll_status gcoll_broadcast(gcoll_context *context, void *data, uint6
 GCOLL_API gcoll_status gcoll_allgather(gcoll_context *context, const void *input, void *output,
                                        uint64_t count, gcoll_type type,
                                        const gcoll_collective_options *options);
-/* The same with blocks of different sizes: counts[r] elements of rank r. */
+/* Does what gcoll_allgather does, with blocks of different sizes. input: counts[rank] elements. output: the
+ * sum of all counts, elements. counts: counts[r] elements of rank r. In place: input is where block `rank` is
+ * in output. */
 GCOLL_API gcoll_status gcoll_allgather_v(gcoll_context *context, const void *input, void *output,
                                          const uint64_t *counts, gcoll_type type,
                                          const gcoll_collective_options *options);
 
-/* Gives the blocks of all ranks to rank `root`. Like allgather, but output is ignored on the other ranks. */
+/* Gives the blocks of all ranks to rank `root`.
+ * input: this rank's block, count elements. output: count * size elements at the root, in rank order; ignored
+ * elsewhere. In place at the root: input is output + root * count elements. */
 GCOLL_API gcoll_status gcoll_gather(gcoll_context *context, const void *input, void *output, uint64_t count,
                                     gcoll_type type, uint32_t root, const gcoll_collective_options *options);
-/* The same with blocks of different sizes: counts[r] elements of rank r. */
+/* Does what gcoll_gather does, with blocks of different sizes. input: counts[rank] elements. output: the sum
+ * of all counts, elements, at the root; ignored elsewhere. counts: counts[r] elements of rank r. In place at
+ * the root: input is where block `root` is in output. */
 GCOLL_API gcoll_status gcoll_gather_v(gcoll_context *context, const void *input, void *output,
                                       const uint64_t *counts, gcoll_type type, uint32_t root,
                                       const gcoll_collective_options *options);
@@ -240,7 +257,9 @@ GCOLL_API gcoll_status gcoll_gather_v(gcoll_context *context, const void *input,
  * output is input + root * count elements. */
 GCOLL_API gcoll_status gcoll_scatter(gcoll_context *context, const void *input, void *output, uint64_t count,
                                      gcoll_type type, uint32_t root, const gcoll_collective_options *options);
-/* The same with blocks of different sizes: counts[r] elements for rank r. */
+/* Does what gcoll_scatter does, with blocks of different sizes. input: the sum of all counts, elements, at
+ * the root; ignored elsewhere. output: counts[rank] elements. counts: counts[r] elements for rank r. In place
+ * at the root: output is where block `root` is in input. */
 GCOLL_API gcoll_status gcoll_scatter_v(gcoll_context *context, const void *input, void *output,
                                        const uint64_t *counts, gcoll_type type, uint32_t root,
                                        const gcoll_collective_options *options);
@@ -250,11 +269,11 @@ GCOLL_API gcoll_status gcoll_scatter_v(gcoll_context *context, const void *input
  */
 GCOLL_API gcoll_status gcoll_alltoall(gcoll_context *context, const void *input, void *output, uint64_t count,
                                       gcoll_type type, const gcoll_collective_options *options);
-/* The same with blocks of different sizes. send_counts[j]: elements for rank j. recv_counts[j]: elements from
- * rank j, equal to rank j's send_counts for this rank. Each rank has its own arrays. Counts that do not agree
- * are reported when the message arrives (to a rank that expects no message, by a later call), or by the
- * timeout if no message is sent. auto knows only this rank's sizes, so it chooses as for equal blocks of 64
- * KiB. */
+/* Does what gcoll_alltoall does, with blocks of different sizes. Each rank has its own arrays of counts.
+ * Counts that do not agree are reported when the message arrives (to a rank that expects no message, by a
+ * later call), or by the timeout if no message is sent. auto knows only this rank's sizes, so it chooses as
+ * for equal blocks of 64 KiB. input, output: blocks follow one another by rank. send_counts[j]: elements for
+ * rank j. recv_counts[j]: elements from rank j, equal to rank j's send_counts for this rank. */
 GCOLL_API gcoll_status gcoll_alltoall_v(gcoll_context *context, const void *input, void *output,
                                         const uint64_t *send_counts, const uint64_t *recv_counts,
                                         gcoll_type type, const gcoll_collective_options *options);
@@ -270,20 +289,20 @@ GCOLL_API gcoll_status gcoll_pairwise_exchange(gcoll_context *context, const voi
 GCOLL_API gcoll_status gcoll_barrier(gcoll_context *context, const gcoll_barrier_options *options);
 
 /* A barrier with a time limit, which reports the ranks that are late and breaks nothing. If all ranks come in
- * time, it is a barrier. here: one entry for each rank; 1: the rank has called, 0: it has not; not written
- * after an error. The i-th call of one rank belongs together with the i-th calls of the others. Blocks. Other
- * threads may use the context meanwhile, if it has a progress thread; their own reports wait for their turn,
- * and timeout_ms counts from then on.
+ * time, it is a barrier. The i-th call of one rank belongs together with the i-th calls of the others.
+ * Blocks. Other threads may use the context meanwhile, if it has a progress thread; their own reports wait
+ * for their turn, and timeout_ms counts from then on. here: one entry for each rank; 1: the rank has called,
+ * 0: it has not; not written after an error.
  *
- * Rank 0 makes the list: when all have called, or timeout_ms after its own call. timeout_ms: 1 to 86400000;
- * 0: the context's timeout; -1: no limit. Each rank that came in time gets that list. A rank that comes later
- * gets it when rank 0 next makes progress, and finds 0 for itself. If rank 0 has made later lists meanwhile,
- * the rank gets the latest. A rank that gets no list within twice timeout_ms and half a second takes rank 0
- * for absent. Then only its own entry is 1, because it knows nothing of the others. When rank 0 calls in the
- * end, it waits up to half a second longer for such a rank to take the list.
+ * Rank 0 makes the list: when all have called, or timeout_ms after its own call. Each rank that came in time
+ * gets that list. A rank that comes later gets it when rank 0 next makes progress, and finds 0 for itself. If
+ * rank 0 has made later lists meanwhile, the rank gets the latest. A rank that gets no list within twice
+ * timeout_ms and half a second takes rank 0 for absent. Then only its own entry is 1, because it knows
+ * nothing of the others. When rank 0 calls in the end, it waits up to half a second longer for such a rank to
+ * take the list. timeout_ms: 1 to 86400000; 0: the context's timeout; -1: no limit.
  *
- * Costs a message to rank 0 and one from it, and a connection to it. Errors: INVALID, STATE, NO_MEMORY; and
- * the cause, if the context breaks. A connected rank that dies breaks the context, as always. */
+ * Costs a message to rank 0 and one from it, and a connection to it. A connected rank that dies breaks the
+ * context, as always. Errors: INVALID, STATE, NO_MEMORY; and the cause, if the context breaks. */
 GCOLL_API gcoll_status gcoll_barrier_report(gcoll_context *context, int64_t timeout_ms, uint8_t here[]);
 
 /* ---- Lists of buffers -------------------------------------------------------------------------------
@@ -310,18 +329,18 @@ GCOLL_API gcoll_status gcoll_allreduce_list(gcoll_context *context, const void *
 /* The calls that follow take a buffer for each rank, instead of one buffer with blocks one after the other.
  * They match the calls without a list: each rank may call either form. */
 
-/* Like reduce_scatter_v: inputs[r] is block r, counts[r] elements. In place: output is inputs[rank]; the
- * other inputs do not change. */
+/* Does what gcoll_reduce_scatter_v does, with a list of inputs: inputs[r] is block r, counts[r] elements. In
+ * place: output is inputs[rank]; the other inputs do not change. */
 GCOLL_API gcoll_status gcoll_reduce_scatter_list(gcoll_context *context, const void *const *inputs,
                                                  void *output, const uint64_t *counts, gcoll_type type,
                                                  gcoll_op op, const gcoll_collective_options *options);
-/* Like allgather_v: outputs[r] gets the block of rank r, counts[r] elements. In place: input is
- * outputs[rank]. */
+/* Does what gcoll_allgather_v does, with a list of outputs: outputs[r] gets the block of rank r, counts[r]
+ * elements. In place: input is outputs[rank]. */
 GCOLL_API gcoll_status gcoll_allgather_list(gcoll_context *context, const void *input, void *const *outputs,
                                             const uint64_t *counts, gcoll_type type,
                                             const gcoll_collective_options *options);
-/* Like alltoall_v: inputs[r] goes to rank r, send_counts[r] elements; outputs[r] comes from rank r,
- * recv_counts[r] elements. */
+/* Does what gcoll_alltoall_v does, with lists on both sides: inputs[r] goes to rank r, send_counts[r]
+ * elements; outputs[r] comes from rank r, recv_counts[r] elements. */
 GCOLL_API gcoll_status gcoll_alltoall_list(gcoll_context *context, const void *const *inputs,
                                            void *const *outputs, const uint64_t *send_counts,
                                            const uint64_t *recv_counts, gcoll_type type,
@@ -352,10 +371,10 @@ GCOLL_API gcoll_status gcoll_context_register(gcoll_context *context, const gcol
 /* Writes which algorithm auto takes for such a call on this context. Below it the text has one line for each
  * algorithm, cheapest first: predicted time; turns (messages one after the other on the critical path, queues
  * for a port included); elements sent and reduced there; scratch; in jobs with two levels of cost also the
- * turns and elements that stay within hosts; or the reason why it cannot be used. count is as in the call, op
- * for the collectives that reduce, root for those that have one. options may be NULL; a named algorithm and
- * several buffers in it are ignored, as auto does not use them. text has room for `bytes` bytes; longer text
- * is cut. Sends nothing. */
+ * turns and elements that stay within hosts; or the reason why it cannot be used. collective, count and type
+ * are as in the call, op for the collectives that reduce, root for those that have one. options may be NULL;
+ * a named algorithm and several buffers in it are ignored, as auto does not use them. text has room for
+ * `bytes` bytes; longer text is cut. Sends nothing. */
 GCOLL_API gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective,
                                              uint64_t count, gcoll_type type, gcoll_op op, uint32_t root,
                                              const gcoll_collective_options *options, char *text,

@@ -48,6 +48,13 @@
  * error in an argument breaks nothing. A rank that runs out of memory or descriptors in a collective breaks
  * the context too, because the others wait for it: every rank then gets GCOLL_ERR_NO_MEMORY, and the rank
  * that ran out is the culprit.
+ *
+ * Parameters that functions of contexts do not describe themselves:
+ *
+ *   context    the context
+ *   *context   receives the context
+ *   pair       as gcoll_context_pair gives it
+ *   tag        a number; a receive takes messages of its own tag
  */
 #ifndef GCOLL_CONTEXT_H
 #define GCOLL_CONTEXT_H
@@ -63,6 +70,7 @@ GCOLL_BEGIN_DECLS
 
 typedef struct gcoll_context gcoll_context;
 
+/* How important a log message is. */
 typedef enum gcoll_log_level {
     GCOLL_LOG_ERROR = 0,
     GCOLL_LOG_WARNING = 1,
@@ -70,8 +78,8 @@ typedef enum gcoll_log_level {
     GCOLL_LOG_DEBUG = 3
 } gcoll_log_level;
 
-/* Receives a log message: one line without a newline. Called on the thread that drives the context. Must not
- * call gcoll. */
+/* Receives a log message. arg: options.log_arg. level: how important it is. text: one line without a newline,
+ * valid during the call only. Called on the thread that drives the context. Must not call gcoll. */
 typedef void (*gcoll_log_fn)(void *arg, gcoll_log_level level, const char *text);
 
 /* Functions that allocate the memory which grows with messages and plans: scratch, and the state of runs.
@@ -82,15 +90,16 @@ typedef struct gcoll_allocator {
     void *arg;
 } gcoll_allocator;
 
-/* An allgather that the caller implements: gives every rank the data of all ranks. mine: `bytes` bytes;
- * `bytes` is the same on every rank. all: receives `bytes` bytes of each rank, this one included, in the
- * order of ranks. The function blocks until all ranks have called it. If a rank does not come, it must return
- * in bounded time, with any status other than GCOLL_OK. It may set a text by gcoll_store_error, which becomes
- * part of the error of gcoll_context_create. It must not call any other function of gcoll. */
+/* An allgather that the caller implements: gives every rank the data of all ranks. The function blocks until
+ * all ranks have called it. If a rank does not come, it must return in bounded time, with any status other
+ * than GCOLL_OK. It may set a text by gcoll_store_error, which becomes part of the error of
+ * gcoll_context_create. It must not call any other function of gcoll. arg: options.exchange_arg. mine:
+ * `bytes` bytes; `bytes` is the same on every rank. all: receives `bytes` bytes of each rank, this one
+ * included, in the order of ranks. */
 typedef gcoll_status (*gcoll_exchange_fn)(void *arg, const void *mine, size_t bytes, void *all);
 
-/* Connects the ranks of one process, for transport "inproc". Shared by `size` contexts, in one thread or
- * several. Destroy it after them. */
+/* Create and destroy a hub, which connects the ranks of one process, for transport "inproc". It is shared by
+ * `size` contexts, in one thread or several. Destroy it after them; NULL is allowed. */
 typedef struct gcoll_hub gcoll_hub;
 GCOLL_API gcoll_status gcoll_hub_create(uint32_t size, gcoll_hub **hub);
 GCOLL_API void gcoll_hub_destroy(gcoll_hub *hub);
@@ -294,7 +303,7 @@ typedef struct gcoll_context_options {
 #define GCOLL_SECRET_MIN 16
 #define GCOLL_SECRET_MAX 4096
 
-/* Fills in defaults. Always call it first: later versions add fields. */
+/* Fills `options` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_context_options_init(gcoll_context_options *options);
 
 /* Joins the job, and returns when all ranks have joined. Blocks up to options->timeout_ms; after a failure
@@ -364,7 +373,8 @@ GCOLL_API gcoll_status gcoll_context_create_group(gcoll_context *parent, const u
  * context does not have, where gcoll_last_error says so. */
 GCOLL_API uint32_t gcoll_context_parent_rank(const gcoll_context *context, uint32_t rank);
 
-/* Return this rank, and the number of ranks. For NULL: UINT32_MAX, and 0; gcoll_last_error then says so. */
+/* Return this rank, and the number of ranks of the context. For NULL: UINT32_MAX, and 0; gcoll_last_error
+ * then says so. */
 GCOLL_API uint32_t gcoll_context_rank(const gcoll_context *context);
 GCOLL_API uint32_t gcoll_context_size(const gcoll_context *context);
 
@@ -399,13 +409,13 @@ GCOLL_API void gcoll_context_abort(gcoll_context *context, const char *reason);
  * takes some microseconds. GCOLL_ERR_STATE in a forked child and while the context is being destroyed. */
 GCOLL_API gcoll_status gcoll_context_wake(gcoll_context *context);
 
-/* Gives a descriptor for the caller's own event loop (epoll, poll). It becomes readable in four cases: an
- * operation or a request of this context has ended, with success or not; a put has notified a region of this
- * rank; the context has broken; gcoll_context_wake was called. Now and then it becomes readable without a
- * reason. It stays readable until it is read. Read 8 bytes first, and then look what has ended (options.done,
- * gcoll_request_test); in this order nothing is missed. A read does not block. Each call gives the same
- * descriptor. It belongs to the context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress thread,
- * because only that thread works while the caller sleeps, and for a context of one rank. */
+/* Gives a descriptor, *fd, for the caller's own event loop (epoll, poll). It becomes readable in four cases:
+ * an operation or a request of this context has ended, with success or not; a put has notified a region of
+ * this rank; the context has broken; gcoll_context_wake was called. Now and then it becomes readable without
+ * a reason. It stays readable until it is read. Read 8 bytes first, and then look what has ended
+ * (options.done, gcoll_request_test); in this order nothing is missed. A read does not block. Each call gives
+ * the same descriptor. It belongs to the context, which closes it. GCOLL_ERR_UNSUPPORTED without a progress
+ * thread, because only that thread works while the caller sleeps, and for a context of one rank. */
 GCOLL_API gcoll_status gcoll_context_fd(gcoll_context *context, int *fd);
 
 /* Leaves the job and frees the context. Destroy its operations, requests and pairs first. NULL is allowed.
@@ -428,10 +438,10 @@ typedef struct gcoll_request gcoll_request;
 /* Waits for the request and ends it, whether it succeeds or not. The timeout is that of the request's
  * operation or pair, or else the context's. A timeout breaks the context, because ranks are out of step. */
 GCOLL_API gcoll_status gcoll_request_wait(gcoll_request **request);
-/* Makes progress without waiting. *done is 1 if the request has finished. That, and any error of the request,
- * ends it. The request's timeout counts for tests, too: from the eighth test that finds it unfinished, and at
- * most a quarter of the timeout between two tests, because a rank that computes between tests does not wait.
- * About eight times within the timeout a test takes up to a millisecond. */
+/* Tests whether a request has finished: makes progress, and does not wait. *done is 1 if it has. That, and
+ * any error of the request, ends it. The request's timeout counts for tests, too: from the eighth test that
+ * finds it unfinished, and at most a quarter of the timeout between two tests, because a rank that computes
+ * between tests does not wait. About eight times within the timeout a test takes up to a millisecond. */
 GCOLL_API gcoll_status gcoll_request_test(gcoll_request **request, int *done);
 /* Waits for at most wait_ms, 0 (like one test) to 86400000. If the request has not finished by then, the
  * result is GCOLL_ERR_TIMEOUT: this ends nothing and breaks nothing, and *request stays. The request's own
@@ -475,23 +485,26 @@ GCOLL_API gcoll_status gcoll_context_pair(gcoll_context *context, uint32_t peer,
  * shortest timeout of its pairs. */
 GCOLL_API gcoll_status gcoll_pair_set_timeout(gcoll_pair *pair, int64_t timeout_ms);
 
-/* Send or receive a message. Messages of one tag between the same two ranks match in order. Block up to the
- * pair's timeout. gcoll_pair_send returns when data may be reused.
+/* Send or receive a message over a pair. Messages of one tag between the same two ranks match in order. Block
+ * up to the pair's timeout. gcoll_pair_send returns when data may be reused. bytes: size of the message, or
+ * of the buffer for it.
  *
- * `bytes` of a receive is the size of its buffer. The message may be smaller. Then the rest of the buffer
- * stays as it is, and gcoll_context_last_received or gcoll_request_bytes gives the size. If the message is
- * larger, the receive fails with GCOLL_ERR_MISMATCH, and the text names both sizes. That breaks nothing: the
- * message is dropped, the buffer stays as it is, and the send succeeds. It holds for every form of receive.
- */
+ * A message may be smaller than the buffer of its receive. Then the rest of the buffer stays as it is, and
+ * gcoll_context_last_received or gcoll_request_bytes gives the size. If the message is larger, the receive
+ * fails with GCOLL_ERR_MISMATCH, and the text names both sizes. That breaks nothing: the message is dropped,
+ * the buffer stays as it is, and the send succeeds. It holds for every form of receive. */
 GCOLL_API gcoll_status gcoll_pair_send(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes);
 GCOLL_API gcoll_status gcoll_pair_recv(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes);
 
-/* Sends and receives at once, with one peer or two. Ranks that all call it in a circle do not deadlock. */
+/* Sends and receives at once, with one peer or two. Ranks that all call it in a circle do not deadlock. to,
+ * send_tag, send, send_bytes: as in gcoll_pair_send. from, recv_tag, recv, recv_bytes: as in gcoll_pair_recv.
+ */
 GCOLL_API gcoll_status gcoll_pair_sendrecv(gcoll_pair *to, uint32_t send_tag, const void *send,
                                            uint64_t send_bytes, gcoll_pair *from, uint32_t recv_tag,
                                            void *recv, uint64_t recv_bytes);
 
-/* Begin a send or a receive and give its request. data must stay until the request has ended. */
+/* Begin a send or a receive and give its request. data must stay until the request has ended. pair, tag,
+ * bytes: as in gcoll_pair_send and gcoll_pair_recv. */
 GCOLL_API gcoll_status gcoll_pair_send_start(gcoll_pair *pair, uint32_t tag, const void *data, uint64_t bytes,
                                              gcoll_request **request);
 GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, void *data, uint64_t bytes,
@@ -502,19 +515,20 @@ GCOLL_API gcoll_status gcoll_pair_recv_start(gcoll_pair *pair, uint32_t tag, voi
  * may be NULL. GCOLL_ERR_STATE if no receive has ended. */
 GCOLL_API gcoll_status gcoll_context_last_received(gcoll_context *context, uint32_t *source, uint64_t *bytes);
 
-/* Receives from the first of several ranks whose next message of that tag has arrived. peers: `count` ranks
- * other than this one; if several have sent, the first in the list is taken. *source: the rank. Messages of
- * the other ranks stay for later receives. If a rank has sent 65536 messages that were not received, later
- * ones are seen only after some have been. A rank that has left and sent nothing is skipped; GCOLL_ERR_PEER
- * if all have. Blocks up to the shortest timeout of the pairs. */
+/* Receives from the first of several ranks whose next message of that tag has arrived. If several have sent,
+ * the first in the list is taken. Messages of the other ranks stay for later receives. If a rank has sent
+ * 65536 messages that were not received, later ones are seen only after some have been. A rank that has left
+ * and sent nothing is skipped; GCOLL_ERR_PEER if all have. Blocks up to the shortest timeout of the pairs.
+ * peers: `count` ranks other than this one. data, bytes: the buffer and its size, as in gcoll_pair_recv.
+ * *source: the rank, not NULL. */
 GCOLL_API gcoll_status gcoll_context_recv_any(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                               uint32_t tag, void *data, uint64_t bytes, uint32_t *source);
-/* Begins a receive from any of several ranks, as gcoll_context_recv_any, and gives its request. peers is
- * copied. Any number of them may be in flight. If several could take the same message, the one that began
- * first takes it. A receive from one rank (gcoll_pair_recv) goes before all of them: it takes the next
- * message of its rank, even if it began later. gcoll_request_source or gcoll_context_last_received gives the
- * source. While such receives are in flight, each progress of this context costs a table look-up for each of
- * their ranks. */
+/* Begins a receive from any of several ranks, as gcoll_context_recv_any, and gives its request. Any number of
+ * them may be in flight. If several could take the same message, the one that began first takes it. A receive
+ * from one rank (gcoll_pair_recv) goes before all of them: it takes the next message of its rank, even if it
+ * began later. gcoll_request_source or gcoll_context_last_received gives the source. While such receives are
+ * in flight, each progress of this context costs a table look-up for each of their ranks. peers, count, tag,
+ * data, bytes: as in gcoll_context_recv_any; peers is copied. */
 GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, const uint32_t *peers,
                                                     uint32_t count, uint32_t tag, void *data, uint64_t bytes,
                                                     gcoll_request **request);
@@ -522,12 +536,13 @@ GCOLL_API gcoll_status gcoll_context_recv_any_start(gcoll_context *context, cons
 /* Looks, without waiting, whether a message of that tag has arrived from one of several ranks, and no receive
  * has taken it. *found is 1 or 0. If it is 1, *source is the first such rank in the list, and *bytes is the
  * size of its message; source and bytes may be NULL. The message stays. The next receive of that tag from
- * that rank takes it, if no receive from any of several ranks is in flight. Messages beyond 65536 that
- * were not received are seen later (see gcoll_context_recv_any). Makes progress; has no timeout.
- * GCOLL_ERR_PEER, which breaks nothing, if all these ranks have left and no message of theirs is left. */
+ * that rank takes it, if no receive from any of several ranks is in flight. Messages beyond 65536 that were
+ * not received are seen later (see gcoll_context_recv_any). Makes progress; has no timeout. GCOLL_ERR_PEER,
+ * which breaks nothing, if all these ranks have left and no message of theirs is left. peers, count: as in
+ * gcoll_context_recv_any. */
 GCOLL_API gcoll_status gcoll_context_probe(gcoll_context *context, const uint32_t *peers, uint32_t count,
                                            uint32_t tag, int *found, uint32_t *source, uint64_t *bytes);
-/* Looks for a message of that tag from the rank of a pair, as gcoll_context_probe. */
+/* Looks for a message of that tag from the rank of a pair. found, bytes: as in gcoll_context_probe. */
 GCOLL_API gcoll_status gcoll_pair_probe(gcoll_pair *pair, uint32_t tag, int *found, uint64_t *bytes);
 
 GCOLL_END_DECLS

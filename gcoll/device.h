@@ -31,6 +31,7 @@ typedef struct gcoll_transport_option {
     const char *field; /* field of the transport's struct of options, such as gcoll_ibverbs_options; "" */
 } gcoll_transport_option;
 
+/* A function that gcoll_transport_options calls. arg: as it was given there. option: one of them. */
 typedef void (*gcoll_transport_option_fn)(void *arg, const gcoll_transport_option *option);
 
 /* Calls fn once for each option of a transport. arg is passed to fn. GCOLL_ERR_INVALID if fn or transport is
@@ -53,6 +54,7 @@ typedef struct gcoll_device {
     uint32_t mtu;             /* bytes; 0: unknown */
 } gcoll_device;
 
+/* A function that gcoll_devices calls. arg: as it was given there. device: one address. */
 typedef void (*gcoll_device_fn)(void *arg, const gcoll_device *device);
 
 /* Calls fn once for each address, transport by transport, in the order of the system. arg is passed to fn.

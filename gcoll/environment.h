@@ -20,6 +20,7 @@ GCOLL_BEGIN_DECLS
 #define GCOLL_ENVIRONMENT_JOB_MAX   65   /* bytes, with the NUL */
 #define GCOLL_ENVIRONMENT_STORE_MAX 1024 /* the same */
 
+/* A process and its job, as a launcher says. */
 typedef struct gcoll_environment {
     size_t struct_size;  /* set by gcoll_environment_init */
     uint32_t rank, size; /* of the job */
@@ -32,14 +33,15 @@ typedef struct gcoll_environment {
     char store[GCOLL_ENVIRONMENT_STORE_MAX]; /* URL for gcoll_store_open; "": set GCOLL_STORE */
 } gcoll_environment;
 
-/* Fills in struct_size, and values that say nothing. Always call it first: later versions add fields. */
+/* Fills `environment` with its struct_size, and values that say nothing. Always call it first: later versions
+ * add fields. */
 GCOLL_API void gcoll_environment_init(gcoll_environment *environment);
 
-/* Reads the environment of this process. Opens and sends nothing. No other thread may change the environment
- * meanwhile. A variable that is empty counts as not set. Errors name the variable, its value and what is
- * allowed. GCOLL_ERR_NOT_FOUND: no launcher's variables are set. GCOLL_ERR_INVALID: a variable has a value
- * that is not allowed, or is missing though others of its launcher are set, or two launchers say different
- * ranks or sizes. */
+/* Reads the variables of this process into `environment`. Opens and sends nothing. No other thread may change
+ * the environment meanwhile. A variable that is empty counts as not set. Errors name the variable, its value
+ * and what is allowed. GCOLL_ERR_NOT_FOUND: no launcher's variables are set. GCOLL_ERR_INVALID: a variable
+ * has a value that is not allowed, or is missing though others of its launcher are set, or two launchers say
+ * different ranks or sizes. */
 GCOLL_API gcoll_status gcoll_environment_read(gcoll_environment *environment);
 
 /* Reads the environment, opens the store and creates a context. `options` may be NULL: the defaults. Its rank

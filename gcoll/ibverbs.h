@@ -22,6 +22,7 @@ typedef enum gcoll_ib_device_memory {
     GCOLL_IB_DEVICE_MEMORY_REQUIRED = 2  /* yes: GCOLL_ERR_UNSUPPORTED if buffers cannot be registered */
 } gcoll_ib_device_memory;
 
+/* Options of the transport ibverbs. */
 typedef struct gcoll_ibverbs_options {
     size_t struct_size; /* set by gcoll_ibverbs_options_init */
     /* GCOLL_IB_DEVICE: name ("mlx5_0"). NULL: the first device with an active port that has an address of
@@ -49,7 +50,7 @@ typedef struct gcoll_ibverbs_options {
                              * may be mixed */
 } gcoll_ibverbs_options;
 
-/* Fills in defaults. Always call it first: later versions add fields. */
+/* Fills `options` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_ibverbs_options_init(gcoll_ibverbs_options *options);
 
 GCOLL_END_DECLS

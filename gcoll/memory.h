@@ -50,10 +50,11 @@ GCOLL_BEGIN_DECLS
  * descriptors, or the limit of file sizes (ulimit -f) is lower. GCOLL_ERR_UNSUPPORTED: a sandbox forbids it.
  */
 GCOLL_API gcoll_status gcoll_memory_alloc(size_t bytes, void **memory);
-/* Frees it. NULL: does nothing. No operation may use it any more: one that does fails or has wrong results on
- * its ranks. Peers unmap it when their context and one of this process next make progress, or at the end of
- * either; until then the system keeps its pages. GCOLL_ERR_INVALID: gcoll_memory_alloc did not return it, or
- * in the process that this one was forked from, or it is freed already. */
+/* Frees memory of gcoll_memory_alloc. NULL: does nothing. No operation may use it any more: one that does
+ * fails or has wrong results on its ranks. Peers unmap it when their context and one of this process next
+ * make progress, or at the end of either; until then the system keeps its pages. GCOLL_ERR_INVALID:
+ * gcoll_memory_alloc did not return it, or in the process that this one was forked from, or it is freed
+ * already. */
 GCOLL_API gcoll_status gcoll_memory_free(void *memory);
 
 /* Where a buffer lies. */
@@ -94,13 +95,16 @@ typedef struct gcoll_memory {
     gcoll_memory_local local;
 } gcoll_memory;
 
+/* Fills `memory` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_memory_init(gcoll_memory *memory);
 
-/* Returns the name: "host", "pinned", ...; "?" for any other number. */
+/* Returns the name of a kind: "host", "pinned", ...; "?" for any other number. */
 GCOLL_API const char *gcoll_memory_kind_name(gcoll_memory_kind kind);
-/* Returns the name: "auto", "host", "device", "peer", "nccl". */
+/* Returns the name of a value of `local`: "auto", "host", "device", "peer", "nccl"; "?" for any other number.
+ */
 GCOLL_API const char *gcoll_memory_local_name(gcoll_memory_local local);
-/* Finds a value by its name. GCOLL_ERR_INVALID, whose text lists the allowed names. */
+/* Finds a value by its name, which is written to *local. GCOLL_ERR_INVALID: there is none; the text lists the
+ * allowed names. */
 GCOLL_API gcoll_status gcoll_memory_local_parse(const char *name, gcoll_memory_local *local);
 
 /* Times of the collectives on buffers in device memory that a context has run, since its creation or since
@@ -120,8 +124,8 @@ typedef struct gcoll_device_times {
 } gcoll_device_times;
 
 struct gcoll_context;
-/* Gives the times and starts counting again. GCOLL_ERR_INVALID: an argument is NULL, or struct_size is not
- * one of this library. */
+/* Gives the times of a context, and starts counting again. GCOLL_ERR_INVALID: an argument is NULL, or
+ * struct_size is not one of this library. */
 GCOLL_API gcoll_status gcoll_context_device_times(struct gcoll_context *context, gcoll_device_times *times);
 
 GCOLL_END_DECLS

@@ -13,6 +13,12 @@
  * NAME_create makes an operation: a plan bound to buffers, which must stay while the operation lives. Each
  * run is one collective call; every rank starts the runs in the same order. Several operations may be in
  * flight, but each of them only once at a time. Creation is not collective and sends nothing.
+ *
+ * Parameters that a function does not describe itself:
+ *
+ *   *request     receives the request of what was begun
+ *   operation    the operation
+ *   *operation   receives the operation
  */
 #ifndef GCOLL_OPERATIONS_H
 #define GCOLL_OPERATIONS_H
@@ -178,6 +184,7 @@ GCOLL_API gcoll_status gcoll_barrier_create(gcoll_context *context, const gcoll_
  * The calls above and those of gcoll/collectives.h are forms of these three. For bindings, and for programs
  * to which the collective is data. What a collective has no use for is not looked at. */
 
+/* A call of any collective. */
 typedef struct gcoll_collective_call {
     size_t struct_size;
     gcoll_collective collective;
@@ -207,13 +214,15 @@ typedef struct gcoll_collective_call {
     uint32_t entries;
 } gcoll_collective_call;
 
+/* Fills `call` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_collective_call_init(gcoll_collective_call *call);
-/* Blocks, as gcoll_NAME does. GCOLL_ERR_INVALID names the field at fault. */
+/* Does a call, and blocks, as gcoll_NAME does. call: the collective, its buffers and sizes. GCOLL_ERR_INVALID
+ * names the field at fault. */
 GCOLL_API gcoll_status gcoll_call_run(gcoll_context *context, const gcoll_collective_call *call);
-/* Begins, as gcoll_NAME_start does. The struct may go when it returns. */
+/* Begins a call, as gcoll_NAME_start does. The struct may go when it returns. */
 GCOLL_API gcoll_status gcoll_call_start(gcoll_context *context, const gcoll_collective_call *call,
                                         gcoll_request **request);
-/* Plans, as gcoll_NAME_create does. The struct may go when it returns. */
+/* Plans a call, as gcoll_NAME_create does. The struct may go when it returns. */
 GCOLL_API gcoll_status gcoll_call_create(gcoll_context *context, const gcoll_collective_call *call,
                                          gcoll_operation **operation);
 
@@ -221,14 +230,14 @@ GCOLL_API gcoll_status gcoll_call_create(gcoll_context *context, const gcoll_col
 
 /* Runs the operation once: starts it and waits for it. */
 GCOLL_API gcoll_status gcoll_operation_run(gcoll_operation *operation);
-/* Starts a run. Buffers belong to gcoll until wait returns or test gives done. GCOLL_ERR_STATE if a run is in
- * flight. */
+/* Starts a run of an operation. Buffers belong to gcoll until wait returns or test gives done.
+ * GCOLL_ERR_STATE if a run is in flight. */
 GCOLL_API gcoll_status gcoll_operation_start(gcoll_operation *operation);
-/* Waits for the run, up to options.timeout_ms or else the context's timeout. GCOLL_ERR_STATE if no run was
- * started. */
+/* Waits for the run of an operation, up to options.timeout_ms or else the context's timeout. GCOLL_ERR_STATE
+ * if no run was started. */
 GCOLL_API gcoll_status gcoll_operation_wait(gcoll_operation *operation);
-/* Makes progress without waiting. *done is 1 if the run has finished; then do not wait for it. The timeout
- * counts as in gcoll_request_test. */
+/* Tests whether the run of an operation has finished: makes progress, and does not wait. *done is 1 if it
+ * has; then do not wait for it. The timeout counts as in gcoll_request_test. */
 GCOLL_API gcoll_status gcoll_operation_test(gcoll_operation *operation, int *done);
 /* Returns the operation's request, for gcoll_request_wait_for, gcoll_wait_any and the other functions of
  * requests. Ending it ends the run, as gcoll_operation_wait does. It is the same for every run, belongs to

@@ -9,18 +9,22 @@
  *   1. A step may start when every step that it depends on is done, and its round is at most `window` rounds
  *      newer than the oldest round on this rank with an unfinished step.
  *   2. The i-th message from A to B in A's plan is the i-th message from A in B's plan. Both have the same
- * count. Messages may start in any order.
+ *      count. Messages may start in any order.
  *   3. A send may complete only after its receive has started, as over the hardest transport. A receive
- * completes when all its bytes have arrived and are reduced.
+ *      completes when all its bytes have arrived and are reduced.
  *
  * Offsets and counts are in elements, so a plan does not know the element type. A planner ignores `in_place`,
  * `buffers`, `average` and `segment`: passes over the finished plan do what these ask for.
  *
  *     static void plan_chain(const gcoll_problem *p, gcoll_builder *b) { ... gcoll_plan_send(b, ...); ... }
- *     static const gcoll_algorithm chain = {.name = "chain", .collective = GCOLL_ALLREDUCE, .plan =
- * plan_chain, ...};
+ *     static const gcoll_algorithm chain = {.name = "chain", .plan = plan_chain, ...};
  *
  * examples/planner.c is a worked example.
+ *
+ * Parameters that a function does not describe itself:
+ *
+ *   b           the builder, which collects the steps
+ *   p, problem  what is planned, seen by this rank
  */
 #ifndef GCOLL_PLAN_H
 #define GCOLL_PLAN_H
@@ -60,7 +64,7 @@ typedef enum gcoll_collective {
     GCOLL_COLLECTIVE_COUNT = 10
 } gcoll_collective;
 
-/* Returns the name: "allreduce", ...; "?" for any other number. */
+/* Returns the name of a collective: "allreduce", ...; "?" for any other number. */
 GCOLL_API const char *gcoll_collective_name(gcoll_collective collective);
 /* Finds a collective by its name. GCOLL_ERR_INVALID, whose text lists the allowed names. */
 GCOLL_API gcoll_status gcoll_collective_parse(const char *name, gcoll_collective *collective);
@@ -75,7 +79,7 @@ typedef struct gcoll_traits {
     bool in_place_at_root; /* but on the root only: the others have either IN or OUT */
 } gcoll_traits;
 
-/* All false for a number that is no collective. */
+/* Return the properties of a collective, all or one. All are false for a number that is no collective. */
 static inline gcoll_traits gcoll_collective_traits(gcoll_collective collective) {
     static const gcoll_traits traits[GCOLL_COLLECTIVE_COUNT + 1] = {
         /* root, blocks, reduces, buffers, in place, at the root only */
@@ -178,7 +182,8 @@ typedef struct gcoll_problem {
     int64_t option[GCOLL_MAX_OPTIONS];      /* as the algorithm's option table orders them */
 } gcoll_problem;
 
-/* Chunk c of `parts` is elements [c*n/parts, (c+1)*n/parts) rounded down. */
+/* Return where a chunk begins, and how many elements it has. Chunk c of `parts` is elements [c*n/parts,
+ * (c+1)*n/parts) rounded down. */
 static inline uint64_t gcoll_chunk_begin(uint64_t n, uint32_t parts, uint32_t c) {
     return (n / parts) * c + (n % parts) * c / parts;
 }
@@ -186,14 +191,16 @@ static inline uint64_t gcoll_chunk_count(uint64_t n, uint32_t parts, uint32_t c)
     return gcoll_chunk_begin(n, parts, c + 1) - gcoll_chunk_begin(n, parts, c);
 }
 
-/* Block r of the vector of n elements (alltoall: of what this rank sends); r = size: its end. */
+/* Return where block r of the vector begins, and how many elements it has (alltoall: of the vector that this
+ * rank sends); r = size: the end of the vector. */
 static inline uint64_t gcoll_block_begin(const gcoll_problem *p, uint32_t r) {
     return p->offsets ? p->offsets[r] : gcoll_chunk_begin(p->count, p->size, r);
 }
 static inline uint64_t gcoll_block_count(const gcoll_problem *p, uint32_t r) {
     return gcoll_block_begin(p, r + 1) - gcoll_block_begin(p, r);
 }
-/* Alltoall: where in OUT the block from rank r begins. r = size: OUT's end. */
+/* Return where in OUT of an alltoall the block from rank r begins, and how many elements it has. r = size:
+ * the end of OUT. */
 static inline uint64_t gcoll_recv_begin(const gcoll_problem *p, uint32_t r) {
     return p->recv_offsets ? p->recv_offsets[r] : r * gcoll_block_count(p, p->rank);
 }
@@ -201,7 +208,7 @@ static inline uint64_t gcoll_recv_count(const gcoll_problem *p, uint32_t r) {
     return gcoll_recv_begin(p, r + 1) - gcoll_recv_begin(p, r);
 }
 
-/* Return the elements of IN and OUT on this rank, by the table above. */
+/* Return the elements of IN and OUT on this rank, by the table at gcoll_collective. */
 GCOLL_API uint64_t gcoll_problem_in_count(const gcoll_problem *problem);
 GCOLL_API uint64_t gcoll_problem_out_count(const gcoll_problem *problem);
 
@@ -210,6 +217,7 @@ GCOLL_API uint32_t gcoll_problem_exchanges(const gcoll_problem *problem);
 
 /* ---- Places ----------------------------------------------------------------------------------------- */
 
+/* What a place lies in. */
 typedef enum gcoll_space { GCOLL_IN = 0, GCOLL_OUT = 1, GCOLL_SCRATCH = 2 } gcoll_space;
 
 /* A place: element `offset` of IN[index], OUT[index] or SCRATCH (index 0). A planner uses index 0 only. */
@@ -219,6 +227,8 @@ typedef struct gcoll_ref {
     uint64_t offset;
 } gcoll_ref;
 
+/* Return a place: element `offset` of number `index` (k of IN and OUT) of a space; and one that lies
+ * `elements` behind ref. */
 static inline gcoll_ref gcoll_ref_make(gcoll_space space, uint32_t index, uint64_t offset) {
     gcoll_ref ref;
     ref.space = (uint16_t)space;
@@ -251,17 +261,18 @@ typedef struct gcoll_builder gcoll_builder;
 GCOLL_API void gcoll_plan_send(gcoll_builder *b, uint32_t peer, gcoll_ref a, uint64_t count);
 /* Receives `count` elements from rank `peer` into dst. */
 GCOLL_API void gcoll_plan_recv(gcoll_builder *b, uint32_t peer, gcoll_ref dst, uint64_t count);
-/* Receives and reduces: dst = a op received. */
+/* Receives `count` elements from rank `peer` and reduces them: dst = a op received. */
 GCOLL_API void gcoll_plan_recv_reduce(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a,
                                       uint64_t count);
-/* The same in the other order: dst = received op a. For contributions of ranks before this rank's. */
+/* Receives `count` elements from rank `peer` and reduces them in the other order: dst = received op a. For
+ * contributions of ranks before this rank's. */
 GCOLL_API void gcoll_plan_recv_reduce_left(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a,
                                            uint64_t count);
-/* Reduces: dst = a op x. */
+/* Reduces `count` elements: dst = a op x. */
 GCOLL_API void gcoll_plan_reduce(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, gcoll_ref x, uint64_t count);
-/* Copies: dst = a. */
+/* Copies `count` elements: dst = a. */
 GCOLL_API void gcoll_plan_copy(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, uint64_t count);
-/* Send and receive an empty message. */
+/* Send an empty message to rank `peer`, or receive one from it. */
 GCOLL_API void gcoll_plan_signal(gcoll_builder *b, uint32_t peer);
 GCOLL_API void gcoll_plan_await(gcoll_builder *b, uint32_t peer);
 /* Begins the next round: later steps belong to it. */
@@ -272,10 +283,11 @@ GCOLL_API void gcoll_plan_round_at_least(gcoll_builder *b, uint32_t round);
 GCOLL_API void gcoll_plan_fence(gcoll_builder *b);
 /* Reserves `count` elements of scratch and returns their place. */
 GCOLL_API gcoll_ref gcoll_plan_scratch(gcoll_builder *b, uint64_t count);
-/* Sets how many rounds a step may be ahead of the oldest unfinished one. 0: strict rounds.
+/* Sets how many rounds a step may be ahead of the oldest unfinished one. window: 0: strict rounds;
  * GCOLL_WINDOW_UNBOUNDED, the default: only dependencies count. */
 GCOLL_API void gcoll_plan_window(gcoll_builder *b, uint32_t window);
-/* Ends planning with this error. Refuse shapes that the algorithm cannot do in `applies`, not here. */
+/* Ends planning with an error: status, and a text by format, as of printf. Refuse shapes that the algorithm
+ * cannot do in `applies`, not here. */
 GCOLL_API void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const char *format, ...);
 
 /* ---- Algorithms ------------------------------------------------------------------------------------- */
@@ -372,7 +384,7 @@ typedef struct gcoll_algorithm {
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
 } gcoll_algorithm;
 
-/* Sets the last error, printf-like, and returns GCOLL_ERR_UNSUPPORTED. */
+/* Sets the last error to a text by format, as of printf, and returns GCOLL_ERR_UNSUPPORTED. */
 GCOLL_API gcoll_status gcoll_unsupported(const char *format, ...);
 
 /* Costs in seconds: alpha per message, beta per byte sent, gamma per byte reduced. */
@@ -431,7 +443,7 @@ typedef struct gcoll_verify_report {
  * names rank and step: a message without a partner or of another size, an access out of bounds or to memory
  * that cannot be reached, an element copied between host and device twice, two unordered steps on the same
  * elements, a deadlock, an element that was never written, an input that was, a contribution that is missing
- * or comes twice. */
+ * or comes twice. *report: what was counted. */
 GCOLL_API gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size,
                                     gcoll_verify_report *report);
 

@@ -82,6 +82,7 @@ typedef struct gcoll_shrink_options {
     int majority;
 } gcoll_shrink_options;
 
+/* Fills `options` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_shrink_options_init(gcoll_shrink_options *options);
 
 /* Makes a context of the ranks that are left, in their old order, with the options of `context`.
@@ -109,6 +110,7 @@ typedef struct gcoll_grow_options {
     int64_t timeout_ms; /* as of gcoll_context_agree */
 } gcoll_grow_options;
 
+/* Fills `options` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_grow_options_init(gcoll_grow_options *options);
 
 /* Makes a context of the ranks that are left and of newcomers, which call gcoll_context_join. Those that are
@@ -135,8 +137,8 @@ GCOLL_API gcoll_status gcoll_context_grow(gcoll_context *context, const gcoll_gr
  * gcoll_context_grow, and becomes a rank of the new context. options: as of gcoll_context_create. rank and
  * size are not used. store is needed, and used in this call only. recovery is implied. transport, checksum,
  * eager sizes and reductions' options must fit those of the ranks that are in, as in gcoll_context_create;
- * cost, tuning and monitor come from them. Blocks up to options.timeout_ms. If the ranks begin again, it
- * begins again, too.
+ * cost, tuning and monitor come from them. *joined: the context. Blocks up to options.timeout_ms. If the
+ * ranks begin again, it begins again, too.
  * Errors: as of gcoll_context_create, and
  *   INVALID      store is NULL; exchange or share is set
  *   UNSUPPORTED  transport inproc, or a store that lacks operations

@@ -23,6 +23,12 @@
  * Order. Accesses are independent of each other, also those of one rank to one region. A notification arrives
  * after the bytes of its own put. If several ranks put to the same place at once, the bytes there are
  * undefined.
+ *
+ * Parameters that a function does not describe itself:
+ *
+ *   region    the region
+ *   *region   receives the region
+ *   key       of the region, as its owner has exported it
  */
 #ifndef GCOLL_REGION_H
 #define GCOLL_REGION_H
@@ -66,22 +72,24 @@ GCOLL_API void gcoll_region_destroy(gcoll_region *region);
  * Errors: INVALID (a key of another context, a range beyond the region), and those that break a context. */
 GCOLL_API gcoll_status gcoll_put(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  const void *data, uint64_t bytes, uint32_t flags);
-/* Reads `bytes` bytes from the region, from byte `offset` on. Errors as of gcoll_put. */
+/* Reads `bytes` bytes from the region of the key, from byte `offset` on, to data. Returns when they are
+ * there. Errors as of gcoll_put. */
 GCOLL_API gcoll_status gcoll_get(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                  void *data, uint64_t bytes);
 
-/* Begin a put or a get and give its request. End the request by gcoll_request_wait, gcoll_request_test or
- * gcoll_request_wait_for (gcoll/context.h). data must remain until then. */
+/* Begin a put or a get and give its request. key, offset, bytes, flags: as of gcoll_put. End the request by
+ * gcoll_request_wait, gcoll_request_test or gcoll_request_wait_for (gcoll/context.h). data must remain until
+ * then. */
 GCOLL_API gcoll_status gcoll_put_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                        const void *data, uint64_t bytes, uint32_t flags,
                                        gcoll_request **request);
 GCOLL_API gcoll_status gcoll_get_start(gcoll_context *context, const gcoll_region_key *key, uint64_t offset,
                                        void *data, uint64_t bytes, gcoll_request **request);
 
-/* Gives the number of notifications since the region was made. Makes progress without waiting. */
+/* Gives the number of notifications, *count, since the region was made. Makes progress without waiting. */
 GCOLL_API gcoll_status gcoll_region_notified(gcoll_region *region, uint64_t *count);
-/* Waits until there have been at least `count` notifications. Returns GCOLL_ERR_TIMEOUT, with both numbers in
- * the text, after the context's timeout; this breaks nothing. */
+/* Waits until there have been at least `count` notifications of a region. Returns GCOLL_ERR_TIMEOUT, with
+ * both numbers in the text, after the context's timeout; this breaks nothing. */
 GCOLL_API gcoll_status gcoll_region_wait(gcoll_region *region, uint64_t count);
 
 GCOLL_END_DECLS

@@ -80,7 +80,7 @@ typedef struct gcoll_simulate_options {
     gcoll_simulate_device device; /* `slowness` does not slow it down */
 } gcoll_simulate_options;
 
-/* Fills in defaults. Always call it first: later versions add fields. */
+/* Fills `options` with defaults. Always call it first: later versions add fields. */
 GCOLL_API void gcoll_simulate_options_init(gcoll_simulate_options *options);
 
 /* Kinds of events: what takes time. */
@@ -113,7 +113,8 @@ typedef enum gcoll_simulate_reason {
     GCOLL_SIMULATE_REASON_COUNT = 7
 } gcoll_simulate_reason;
 
-/* Return the name: "send", ... or "dependency", ...; "?" for any other number. */
+/* Return the name of a kind of event or of a reason: "send", ... or "dependency", ...; "?" for any other
+ * number. */
 GCOLL_API const char *gcoll_simulate_kind_name(gcoll_simulate_kind kind);
 GCOLL_API const char *gcoll_simulate_reason_name(gcoll_simulate_reason reason);
 
@@ -138,7 +139,7 @@ typedef struct gcoll_simulate_piece {
     gcoll_simulate_reason reason; /* why it began when the next piece ended */
 } gcoll_simulate_piece;
 
-/* A result. */
+/* The result of a simulation. */
 typedef struct gcoll_simulation {
     double time;         /* when the last rank is done */
     double mean_elapsed; /* mean over ranks of the time from own arrival to finish */
@@ -156,13 +157,14 @@ typedef struct gcoll_simulation {
     uint64_t event_count;
 } gcoll_simulation;
 
-/* Simulates the plans of all ranks; plans[r] is the plan of rank r, all of one collective and count. Takes
+/* Simulates the plans of all ranks; plans[r] is the plan of rank r, all of one size, collective and count.
+ * options: costs, and what is simulated. *simulation: the result, which the caller frees. Takes
  * O(S log S) time and O(S) memory for S steps of all ranks (but see docs/simulator.md on many messages that
  * wait for one port). Pure: no clock, no I/O; any thread. Errors: NO_MEMORY; INVALID, which names the option,
  * or rank and step: a message without a partner or of another size, a deadlock, a time beyond 100 days. */
 GCOLL_API gcoll_status gcoll_simulate(const gcoll_plan *const *plans, uint32_t size,
                                       const gcoll_simulate_options *options, gcoll_simulation **simulation);
-/* Frees a result. NULL is allowed. */
+/* Frees the result of a simulation. NULL is allowed. */
 GCOLL_API void gcoll_simulation_destroy(gcoll_simulation *simulation);
 
 GCOLL_END_DECLS

@@ -21,7 +21,7 @@
 
 GCOLL_BEGIN_DECLS
 
-/* A context. */
+/* Statistics of a context. */
 typedef struct gcoll_stats {
     size_t struct_size; /* sizeof, set by the caller */
     uint64_t begun;     /* the number of the newest collective operation; making the context takes some */
@@ -37,7 +37,7 @@ typedef struct gcoll_stats {
     int64_t age_ns;         /* of the last four */
 } gcoll_stats;
 
-/* One collective. */
+/* Statistics of one collective. */
 typedef struct gcoll_collective_stats {
     size_t struct_size; /* sizeof, set by the caller */
     uint64_t done, failed;
@@ -46,7 +46,7 @@ typedef struct gcoll_collective_stats {
     uint64_t busy_ns;    /* from their begin to their end, summed, though they may overlap */
 } gcoll_collective_stats;
 
-/* One peer. */
+/* Statistics of one peer. */
 typedef struct gcoll_peer_stats {
     size_t struct_size; /* sizeof, set by the caller */
     uint64_t sent_messages, sent_bytes, received_messages, received_bytes;
@@ -56,7 +56,8 @@ typedef struct gcoll_peer_stats {
                                 * known. Never freed */
 } gcoll_peer_stats;
 
-/* The caller sets stats->struct_size. peer: another rank. Errors: INVALID (an argument is NULL or out of
+/* Give the statistics of a context, of one collective and of one peer. The caller sets stats->struct_size.
+ * peer: another rank. Errors: INVALID (an argument is NULL or out of
  * range, and which), STATE (the recorder is off; a forked child). */
 GCOLL_API gcoll_status gcoll_context_stats(gcoll_context *context, gcoll_stats *stats);
 GCOLL_API gcoll_status gcoll_context_collective_stats(gcoll_context *context, gcoll_collective collective,
@@ -69,8 +70,8 @@ GCOLL_API gcoll_status gcoll_context_peer_stats(gcoll_context *context, uint32_t
  * above. */
 GCOLL_API gcoll_status gcoll_context_refresh_stats(gcoll_context *context);
 
-/* Writes the statistics of some contexts of this process as text in Prometheus' format (version 0.0.4), as a
- * server of metrics has to answer: names begin with gcoll_, labels are job, group, rank, and collective or
+/* Writes the statistics of `count` contexts of this process as text in Prometheus' format (version 0.0.4), as
+ * a server of metrics has to answer: names begin with gcoll_, labels are job, group, rank, and collective or
  * peer. Peers and collectives that nothing was done with are left out (docs/statistics.md). *needed, if it is
  * not NULL, is set to the size of the whole text with its terminator, in bytes; text may be NULL if `bytes`
  * is 0. INVALID: `bytes` is smaller than that (the text is then empty), or an argument is wrong; STATE as
@@ -78,8 +79,9 @@ GCOLL_API gcoll_status gcoll_context_refresh_stats(gcoll_context *context);
 GCOLL_API gcoll_status gcoll_metrics(gcoll_context *const *contexts, uint32_t count, char *text, size_t bytes,
                                      size_t *needed);
 
-/* Writes the same to the file `path`, which is replaced as a whole: for the textfile collector of
- * node_exporter, which reads files named *.prom. IO: it cannot be written, and why. */
+/* Writes the text of gcoll_metrics for `count` contexts to the file `path`, which is replaced as a whole: for
+ * the textfile collector of node_exporter, which reads files named *.prom. IO: it cannot be written, and why.
+ */
 GCOLL_API gcoll_status gcoll_metrics_write(gcoll_context *const *contexts, uint32_t count, const char *path);
 
 GCOLL_END_DECLS

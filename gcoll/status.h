@@ -12,6 +12,7 @@
 
 GCOLL_BEGIN_DECLS
 
+/* How a call has ended. */
 typedef enum gcoll_status {
     GCOLL_OK = 0,
     GCOLL_ERR_INVALID = 1,     /* an argument is not allowed; the call did nothing */

@@ -72,6 +72,11 @@
  *   - Keys of an earlier launch do no harm. Without remove they stay in the store: 2 to 6 for a rank.
  *   - After creation rank 0 broadcasts its cost parameters and rules, which connects each rank with up to
  *     log2(size) others.
+ *
+ * Parameters that a function does not describe itself:
+ *
+ *   store    the store
+ *   *store   receives the store
  */
 #ifndef GCOLL_STORE_H
 #define GCOLL_STORE_H
@@ -142,8 +147,9 @@ typedef struct gcoll_store_ops {
                              int64_t timeout_ms);
 } gcoll_store_ops;
 
-/* Opens a store by URL. timeout_ms limits connecting and every later request to a server; a wait adds its own
- * limit. The password of a URL never appears in an error text. Errors: INVALID (the URL), IO, TIMEOUT. */
+/* Opens a store by its url (in the head of gcoll/store.h). timeout_ms limits connecting and every later
+ * request to a server; a wait adds its own limit. The password of a URL never appears in an error text.
+ * Errors: INVALID (the URL), IO, TIMEOUT. */
 GCOLL_API gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gcoll_store **store);
 
 /* Creates a store in the memory of this process, for ranks that are threads. Any number of threads may share
@@ -151,10 +157,11 @@ GCOLL_API gcoll_status gcoll_store_open(const char *url, int64_t timeout_ms, gco
 GCOLL_API gcoll_status gcoll_store_memory_create(gcoll_store **store);
 
 /* Creates a view of `base`: key k of the view is key "prefix/k" of base. The view does not own base, which
- * must outlive it. */
+ * must outlive it. *store: the view. */
 GCOLL_API gcoll_status gcoll_store_prefix_create(gcoll_store *base, const char *prefix, gcoll_store **store);
 
-/* Creates a store from the caller's functions. ops must stay valid as long as the store. */
+/* Creates a store from the caller's functions. ops must stay valid as long as the store. self: passed to each
+ * of them. */
 GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self, gcoll_store **store);
 
 /* The operations that a store lacks, as bits. gcoll_store_lacks gives 0 for all stores of this library, and
@@ -165,9 +172,11 @@ GCOLL_API gcoll_status gcoll_store_create(const gcoll_store_ops *ops, void *self
 #define GCOLL_STORE_LACKS_REMOVE 8u
 GCOLL_API uint32_t gcoll_store_lacks(const gcoll_store *store);
 
-/* Set, get, wait, add, remove and get_wait do what the functions of the same name in gcoll_store_ops say.
- * Errors: INVALID (key or size), IO (the store), TIMEOUT (the store does not answer, or a wait is over),
- * UNSUPPORTED (the store lacks the operation). */
+/* Set, get, wait for, add to, remove, or wait for and get a key, as the functions of the same name in
+ * gcoll_store_ops say. key: its name. value: the value; where it is read, a buffer. bytes: size
+ * of the value. capacity: room in the buffer, in bytes. delta: is added to the counter; *value is then the
+ * new one. timeout_ms: of the wait, 0 or more. Errors: INVALID (key or size), IO (the store), TIMEOUT (the
+ * store does not answer, or a wait is over), UNSUPPORTED (the store lacks the operation). */
 GCOLL_API gcoll_status gcoll_store_set(gcoll_store *store, const char *key, const void *value, size_t bytes);
 GCOLL_API gcoll_status gcoll_store_get(gcoll_store *store, const char *key, void *value, size_t capacity,
                                        size_t *bytes);
@@ -191,10 +200,10 @@ GCOLL_API gcoll_status gcoll_store_set_new(gcoll_store *store, const char *key, 
 
 /* Sets the time limit of later requests of this handle, and of prefix views of it, in place of the store's
  * own timeout. It covers connecting again and waiting for a lock or an answer; while other ranks add to the
- * same key of a file store, it counts anew, ten times at most. 0: a request that would wait fails. -1: the
- * store's own timeout again. A gcoll_store_wait takes the smaller of this and its own limit.
- * Stores that never wait ignore it: memory, and tables of operations without set_timeout. It cannot end a
- * request that the kernel does not end, such as one to a network file system whose server is gone. */
+ * same key of a file store, it counts anew, ten times at most. A gcoll_store_wait takes the smaller of this
+ * and its own limit. Stores that never wait ignore it: memory, and tables of operations without set_timeout.
+ * It cannot end a request that the kernel does not end, such as one to a network file system whose server is
+ * gone. timeout_ms: the limit; 0: a request that would wait fails; -1: the store's own timeout again. */
 GCOLL_API gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeout_ms);
 
 /* Gives the key a lifetime: the store may drop it ttl_ms (1 or more) from now, unless it is kept again
@@ -209,8 +218,8 @@ GCOLL_API gcoll_status gcoll_store_set_timeout(gcoll_store *store, int64_t timeo
  *   memory   drops nothing; neither do tables of operations without keep. */
 GCOLL_API gcoll_status gcoll_store_keep(gcoll_store *store, const char *key, int64_t ttl_ms);
 
-/* Sets gcoll_last_error() of this thread and returns status. For use by functions that gcoll calls: those of
- * a gcoll_store_ops, options.exchange, and reductions (gcoll_reduce_fn). */
+/* Sets gcoll_last_error() of this thread to text and returns status. For use by functions that gcoll calls:
+ * those of a gcoll_store_ops, options.exchange, and reductions (gcoll_reduce_fn). */
 GCOLL_API gcoll_status gcoll_store_error(gcoll_status status, const char *text);
 
 /* Closes the store. The keys remain, unless this handle runs the server of a tcp store: see above. NULL is

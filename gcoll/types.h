@@ -22,6 +22,7 @@
 
 GCOLL_BEGIN_DECLS
 
+/* Types of elements. */
 typedef enum gcoll_type {
     GCOLL_INT8 = 0,
     GCOLL_UINT8 = 1,
@@ -36,6 +37,7 @@ typedef enum gcoll_type {
     GCOLL_TYPE_COUNT = 10
 } gcoll_type;
 
+/* Operations of reductions. */
 typedef enum gcoll_op {
     GCOLL_SUM = 0,
     GCOLL_PRODUCT = 1,
@@ -51,6 +53,7 @@ typedef enum gcoll_op {
 
 /* A reduction: computes dst[i] = a[i] op b[i] for i in [0, count). count is in elements. dst may be a or b,
  * and overlaps them in no other way. If the operation does not commute, a comes from lower ranks than b.
+ * type: as in the call. arg: of the gcoll_user_op.
  *
  * Returns GCOLL_OK. With any other status the reduction has failed, and dst may hold anything. The context
  * then breaks: the call fails with GCOLL_ERR_ABORTED on this rank, and so do calls on all other ranks that
@@ -80,16 +83,18 @@ typedef struct gcoll_user_op {
     uint32_t element_bytes;
 } gcoll_user_op;
 
-/* For bindings to languages in which an exception may end a callback at any point, before it can return a
- * status. Set gcoll_user_op.reduce to gcoll_reduce_guarded and its arg to this struct. Each reduction then
- * calls the function here, and has failed unless the function sets `status` to GCOLL_OK. */
+/* A reduction that may never return, for bindings to languages in which an exception may end a callback at
+ * any point, before it can return a status. Set gcoll_user_op.reduce to gcoll_reduce_guarded and its arg to
+ * this struct. Each reduction then calls the function here, and has failed unless the function sets `status`
+ * to GCOLL_OK. */
 typedef struct gcoll_guarded_reduce {
     void (*reduce)(void *dst, const void *a, const void *b, uint64_t count, gcoll_type type, void *arg);
     void *arg;           /* passed to reduce unchanged */
     gcoll_status status; /* GCOLL_ERR_ABORTED before each call */
 } gcoll_guarded_reduce;
 
-/* A gcoll_reduce_fn; guarded: a gcoll_guarded_reduce, which one thread at a time may use. */
+/* Reduces by a function that may end before it can return a status. It is a gcoll_reduce_fn, with the same
+ * dst, a, b, count and type. guarded: a gcoll_guarded_reduce, which one thread at a time may use. */
 GCOLL_API gcoll_status gcoll_reduce_guarded(void *dst, const void *a, const void *b, uint64_t count,
                                             gcoll_type type, void *guarded);
 
@@ -110,11 +115,12 @@ typedef enum gcoll_same {
 /* Returns the bytes of one element; 0 for a number that is no type. */
 GCOLL_API size_t gcoll_type_size(gcoll_type type);
 
-/* Return the name: "float32", ... or "sum", ...; "?" for any other number. */
+/* Return the name of a type or an op: "float32", ... or "sum", ...; "?" for any other number. */
 GCOLL_API const char *gcoll_type_name(gcoll_type type);
 GCOLL_API const char *gcoll_op_name(gcoll_op op);
 
-/* Find a type or an operation by its name. GCOLL_ERR_INVALID, whose text lists the allowed names. */
+/* Find a type or an operation by its name, which is written to *type or *op. GCOLL_ERR_INVALID: there is
+ * none; the text lists the allowed names. */
 GCOLL_API gcoll_status gcoll_type_parse(const char *name, gcoll_type *type);
 GCOLL_API gcoll_status gcoll_op_parse(const char *name, gcoll_op *op);
 

@@ -73,6 +73,13 @@ echo "good: train"
 
 [ "$(find "$prefix/include" -type f | wc -l)" -eq "$(find "$source/gcoll" -maxdepth 1 -name '*.h' | wc -l)" ] ||
     fail "not every public header is installed"
+if [ -e "$build/man/made" ]; then
+    for page in man3/gcoll_allreduce_start.3 man7/gcoll.7 man7/gcoll-environment.7; do
+        [ -s "$prefix/share/man/$page" ] || fail "$page is not installed"
+    done
+    diff -r -x CMakeFiles -x made -x cmake_install.cmake "$build/man" "$prefix/share/man" || fail "the manual pages are not those of the build"
+    echo "good: manual pages"
+fi
 shopt -s nullglob
 for program in "$prefix"/bin/*; do
     "$program" --help >/dev/null || fail "the installed $(basename "$program") --help"
