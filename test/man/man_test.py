@@ -1,5 +1,5 @@
 """The manual pages against the headers, the programs and the sources. Reads headers and pages by means of its own, so
-that a fault of man/pages.py shows."""
+that a fault of tools/man/pages.py shows."""
 
 import os
 import re
@@ -256,7 +256,7 @@ class Pages(unittest.TestCase):
     def test_mypy_finds_nothing(self):
         if subprocess.run([sys.executable, "-c", "import mypy"], stderr=subprocess.DEVNULL).returncode != 0:
             self.skipTest("mypy is not installed")
-        folder = os.path.join(TREE, "man")
+        folder = os.path.join(TREE, "tools", "man")
         files = [os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(".py")]
         result = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--python-version", "3.9", "--cache-dir",
                                  os.environ["GCOLL_MYPY_CACHE"]] + files, stdout=subprocess.PIPE, cwd=folder)
@@ -321,7 +321,7 @@ class Checks(unittest.TestCase):
         declaration = re.search(r"GCOLL_API gcoll_status gcoll_put\([^;]*;", text).group()
         with open(path, "w", encoding="utf-8") as file:
             file.write(text.replace(declaration, declaration.replace("offset", "place")))
-        output(sys.executable, os.path.join(TREE, "man", "pages.py"), tree, self.pages)
+        output(sys.executable, os.path.join(TREE, "tools", "man", "pages.py"), tree, self.pages)
         self.assertEqual(problems_of_functions(tree, self.pages), ["the page of gcoll_put does not say what place is"])
 
     def test_another_header(self):

@@ -75,7 +75,7 @@ class Page:
             self.parts.append(".SH %s\n%s" % (heading, text))
 
     def text(self) -> str:
-        return ".\\\" Made by man/pages.py: change the headers, the documents or that.\n" + "\n".join(self.parts) + "\n"
+        return ".\\\" Made by tools/man/pages.py: change the headers, the documents or that.\n" + "\n".join(self.parts) + "\n"
 
 
 class Description:
