@@ -1,9 +1,14 @@
 /* tools/fields.c - fields of JSON that comes from anywhere. */
 #include "tools/fields.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "gcoll/base/text.h"
 
@@ -65,6 +70,27 @@ bool field_number(field_reader *r, struct json_object *from, const char *name, b
     const bool good = field_whole(r, from, name, INT64_MAX, may_lack, 0, &value);
     *to = (uint64_t)value;
     return good;
+}
+
+char *field_load(field_reader *r, size_t most, size_t *bytes) {
+    struct stat about;
+    const int fd = open(r->path, O_RDONLY | O_NONBLOCK |
+                                     O_CLOEXEC); /* a pipe would not be opened before it has a writer */
+    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
+    char *text = NULL;
+    if (!file || fstat(fd, &about) != 0)
+        field_wrong(r, "cannot be read: %s", strerror(errno));
+    else if (!S_ISREG(about.st_mode) || (uintmax_t)about.st_size > most)
+        field_wrong(r, "is no regular file of up to %zu bytes", most);
+    else if (!(text = malloc((size_t)about.st_size + 1)))
+        field_wrong(r, "out of memory");
+    if (text) {
+        *bytes = fread(text, 1, (size_t)about.st_size, file);
+        text[*bytes] = '\0';
+    }
+    if (file)
+        fclose(file);
+    return text;
 }
 
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes) {

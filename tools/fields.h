@@ -36,6 +36,9 @@ bool field_text(field_reader *r, struct json_object *from, const char *name, boo
 /* A value of this JSON type. *to is NULL if the field is missing, which is no error. */
 bool field_object(field_reader *r, struct json_object *from, const char *name, json_type type,
                   struct json_object **to);
+/* Reads a regular file of up to `most` bytes; returns them with a NUL behind them, to be freed. Returns NULL,
+ * and sets the problem, if it cannot be read. */
+char *field_load(field_reader *r, size_t most, size_t *bytes);
 /* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is none; it is released by
  * json_object_put. */
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes);
