@@ -72,6 +72,53 @@ bool field_number(field_reader *r, struct json_object *from, const char *name, b
     return good;
 }
 
+bool field_real(field_reader *r, struct json_object *from, const char *name, double least, double most,
+                double *to) {
+    struct json_object *found;
+    if (!json_object_object_get_ex(from, name, &found))
+        return field_wrong(r, "'%s' is missing", name);
+    if (!json_object_is_type(found, json_type_double) && !json_object_is_type(found, json_type_int))
+        return field_wrong(r, "'%s' is no number", name);
+    const double value = json_object_get_double(found);
+    if (!(value >= least && value <= most))
+        return field_wrong(r, "'%s' is %g; allowed are %g to %g", name, value, least, most);
+    *to = value;
+    return true;
+}
+
+static bool is_among(const char *name, const char *const *names) {
+    for (; *names; names++)
+        if (strcmp(name, *names) == 0)
+            return true;
+    return false;
+}
+
+bool field_known(field_reader *r, struct json_object *from, const char *const *names) {
+    json_object_object_foreach(from, key, value) {
+        char name[64], allowed[256];
+        gcoll_text to = {allowed, sizeof allowed, 0};
+        (void)value;
+        if (is_among(key, names))
+            continue;
+        snprintf(name, sizeof name, "%s", key);
+        gcoll_text_clean(name);
+        for (const char *const *at = names; *at; at++)
+            gcoll_text_add(&to, "%s'%s'", at == names ? "" : ", ", *at);
+        return field_wrong(r, "'%s' is unknown; allowed are %s", name, allowed);
+    }
+    return true;
+}
+
+bool field_in(field_reader *r, const char *format, ...) {
+    char place[128], problem[sizeof r->problem];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(place, sizeof place, format, arguments);
+    va_end(arguments);
+    memcpy(problem, r->problem, sizeof problem);
+    return field_wrong(r, "%s: %.380s", place, problem);
+}
+
 char *field_load(field_reader *r, size_t most, size_t *bytes) {
     struct stat about;
     const int fd = open(r->path, O_RDONLY | O_NONBLOCK |
