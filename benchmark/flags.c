@@ -153,6 +153,11 @@ static const cli_flag rows[] = {
     {"--tune", "FILE", "find the best of --algorithm (all) for --collective (all), and write that to FILE",
      NULL, CLI_TEXT(tune)},
     {"--tune-check", NULL, "compare auto with the best of --algorithm (all)", NULL, CLI_SWITCH(tune_check)},
+    {.help = "Networks"},
+    {"--network-out", "FILE",
+     "instead: what messages between each two ranks cost, for gcoll_plan --network; about --time for each "
+     "rank",
+     NULL, CLI_TEXT(network_out)},
     {.help = "Output"},
     {"--format", "NAME", "table, json (one object a line) or csv", "table", CLI_WORD(format, formats)},
     {"--output", "FILE", "write results there instead of to standard output", NULL, CLI_TEXT(output)},

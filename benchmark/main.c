@@ -6,6 +6,7 @@
 #include "benchmark/devices.h"
 #include "benchmark/flags.h"
 #include "benchmark/launch.h"
+#include "benchmark/network_file.h"
 #include "benchmark/run.h"
 #include "benchmark/tune_file.h"
 
@@ -43,6 +44,8 @@ int main(int argc, char **argv) {
         } else if (!bench_devices_ready(&options)) {
             status = BENCH_FAILED;
         } else if (options.tune && options.rank <= 0 && !bench_tune_ready(options.tune)) {
+            status = BENCH_FAILED;
+        } else if (options.network_out && options.rank <= 0 && !bench_network_ready(options.network_out)) {
             status = BENCH_FAILED;
         } else {
             status = run(&options, output);

@@ -8,6 +8,7 @@
 #include "benchmark/arrival.h"
 #include "benchmark/flags.h"
 #include "benchmark/options.h"
+#include "benchmark/pairs.h"
 #include "benchmark/plugin.h"
 #include "benchmark/shape.h"
 #include "benchmark/values.h"
@@ -318,7 +319,7 @@ static void order_sizes(bench_options *o) {
 }
 
 static bool read_sizes(bench_options *o) {
-    const char *initial = o->tune ? TUNED_BYTES : DEFAULT_BYTES;
+    const char *initial = o->network_out ? "0" : o->tune ? TUNED_BYTES : DEFAULT_BYTES;
     if (o->sizes.count == 0 && !cli_parse_list("--bytes", initial, 0, UINT64_MAX, &o->sizes))
         return false;
     size_t element = gcoll_type_size(o->type);
@@ -370,6 +371,50 @@ static bool set_defaults(bench_options *o) {
     return true;
 }
 
+/* Refuses flags that have no effect on messages of two ranks. */
+static bool check_network(const bench_options *o) {
+    const struct {
+        const char *flag;
+        bool given;
+    } others[] = {{"--tune", o->tune},
+                  {"--tune-check", o->tune_check},
+                  {"--collective", o->collective},
+                  {"--algorithm", o->algorithm},
+                  {"--bytes", o->sizes.count > 0},
+                  {"--iterations", o->iterations > 0},
+                  {"--device", o->on_device},
+                  {"--shared", o->shared},
+                  {"--arrival", o->arrival.text},
+                  {"--compute", o->compute_ms > 0},
+                  {"--monitor", o->monitor != BENCH_MONITOR_OFF},
+                  {"--rounding", o->rounding},
+                  {"--in-place", o->in_place},
+                  {"--one-shot", o->one_shot},
+                  {"--back-to-back", o->back_to_back}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && o->network_out; i++)
+        if (others[i].given) {
+            cli_complain("%s: found with --network-out, which measures messages of two ranks",
+                         others[i].flag);
+            return false;
+        }
+    return true;
+}
+
+/* Once the ranks are known. A rank that meets nobody in a round waits for the others. */
+static bool check_network_ranks(const bench_options *o) {
+    if (o->network_out && (o->size < 2 || o->size > BENCH_PAIRS_MOST_RANKS)) {
+        cli_complain("--network-out: found with %u rank%s; allowed are 2 to %u", o->size,
+                     o->size == 1 ? "" : "s", BENCH_PAIRS_MOST_RANKS);
+        return false;
+    }
+    if (o->network_out && 2e3 * o->seconds > o->timeout_ms) {
+        cli_complain("--time: is %g s; allowed with --network-out is up to half of --timeout, %g s",
+                     o->seconds, o->timeout_ms / 2e3);
+        return false;
+    }
+    return true;
+}
+
 gcoll_same bench_same(const bench_options *options) {
     const bool tunes = options->tune || options->tune_check; /* for calls that leave it to the default */
     const bool is_named = strcmp(options->algorithm, "auto") != 0 && !tunes;
@@ -385,7 +430,8 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
         return false;
     if (options->help || options->version || options->list_devices)
         return true;
-    return set_defaults(options) && check_ranks(options) && check_op(options) && check_repeats(options) &&
+    return check_network(options) && set_defaults(options) && check_ranks(options) &&
+           check_network_ranks(options) && check_op(options) && check_repeats(options) &&
            read_algorithms(options) && check_meaning(options) && drop_single_inputs(options) &&
            read_sizes(options) && bench_arrival_check(options);
 }

@@ -77,9 +77,10 @@ typedef struct bench_options {
     double compute_ms;
     bench_monitor monitor;
 
-    int same;           /* gcoll_same, of the context; -1: not given */
-    const char *tuning; /* of the context: "fit", "default", a file; NULL: the library's own choice */
-    const char *tune;   /* the file that --tune writes; NULL: not asked for */
+    int same;                /* gcoll_same, of the context; -1: not given */
+    const char *tuning;      /* of the context: "fit", "default", a file; NULL: the library's own choice */
+    const char *tune;        /* the file that --tune writes; NULL: not asked for */
+    const char *network_out; /* the file that --network-out writes; NULL: not asked for */
     bool tune_check;
 
     bench_format format;

@@ -4,6 +4,7 @@
 #include "benchmark/buffers.h"
 #include "benchmark/clock.h"
 #include "benchmark/measure.h"
+#include "benchmark/pairs.h"
 #include "benchmark/plugin.h"
 #include "benchmark/resources.h"
 #include "benchmark/shape.h"
@@ -125,6 +126,8 @@ int bench_run_rank(const bench_rank *self) {
     good = good && share_devices(&state) && bench_buffers_open(&state);
     if (good && options->tune) {
         good = bench_tune(&state);
+    } else if (good && options->network_out) {
+        good = bench_pairs(&state);
     } else if (good && options->tune_check) {
         good = bench_tune_check(&state, self->output);
     } else if (good) {

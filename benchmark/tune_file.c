@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "benchmark/clock.h"
+#include "benchmark/replace.h"
 #include "benchmark/tune_file.h"
 #include "tools/cli_value.h"
 
@@ -74,51 +74,33 @@ static bool fits(const char *path, const char *text, const char *section) {
     return complain(path, what);
 }
 
-/* A file beside it, whose name goes to *name (to be freed) and which is then put in its place. NULL: errno
- * says why. */
-static FILE *open_beside(const char *path, char **name) {
-    const size_t room = strlen(path) + 32;
-    *name = malloc(room);
-    if (!*name)
-        return NULL;
-    (void)snprintf(*name, room, "%s.%llx", path, (unsigned long long)bench_now_ns());
-    return fopen(*name, "wxe");
-}
-
 bool bench_tune_ready(const char *path) {
-    char *text = read_all(path), *beside = NULL;
-    FILE *file = text ? open_beside(path, &beside) : NULL;
-    if (file) {
-        (void)fclose(file);
-        (void)remove(beside);
-    } else if (text) {
+    char *text = read_all(path);
+    bench_replacement trial;
+    const bool good = text && bench_replace_begin(path, &trial);
+    if (good)
+        (void)bench_replace_end(&trial, false);
+    else if (text)
         (void)complain(path, strerror(errno));
-    }
-    free(beside);
     free(text);
-    return file;
+    return good;
 }
 
-/* Beside the file first, so that nobody ever reads half of one. */
 bool bench_tune_write(const char *path, const char *section) {
     char *text = read_all(path);
-    if (text && !fits(path, text, section)) {
+    bench_replacement made;
+    if (!text || !fits(path, text, section)) {
         free(text);
         return false;
     }
-    char *beside = NULL;
-    FILE *file = text ? open_beside(path, &beside) : NULL;
-    bool good = file;
-    if (file) {
-        copy_others(file, text, section);
-        good = fputs(section, file) >= 0;
-        good = fclose(file) == 0 && good && rename(beside, path) == 0;
+    bool good = bench_replace_begin(path, &made);
+    if (good) {
+        copy_others(made.file, text, section);
+        (void)fputs(section, made.file);
+        good = bench_replace_end(&made, true);
     }
-    if (!good && text)
+    if (!good)
         (void)complain(path, strerror(errno));
-    if (!good && file)
-        (void)remove(beside);
-    free(beside);
     free(text);
     return good;
 }

@@ -39,6 +39,29 @@ typedef struct gcoll_simulate_link {
     double latency; /* s, 0 to alpha: the part of alpha that holds no port */
 } gcoll_simulate_link;
 
+/* Links that differ from pair to pair. Every rank is at a place, which is a host, or the rank alone. There is
+ * a link from each place to each other one, and one within each place. */
+typedef struct gcoll_network gcoll_network;
+
+#define GCOLL_NETWORK_MAX_PLACES 1024u
+
+/* Makes a network of `ranks` ranks, 1 to 1048576. place: NULL, each rank is at the place of its own number;
+ * or by rank, below GCOLL_NETWORK_MAX_PLACES, copied. All links are `link` until gcoll_network_set changes
+ * them. Takes 24 bytes for each pair of places. INVALID: a place beyond the limit, or times that a
+ * gcoll_simulate_link must not have; NO_MEMORY. Any thread; the caller destroys the network. */
+GCOLL_API gcoll_status gcoll_network_create(uint32_t ranks, const uint32_t *place,
+                                            const gcoll_simulate_link *link, gcoll_network **network);
+/* Sets the link from one place to another, and only in this direction; with from = to, the link within a
+ * place. INVALID: no rank is at such a place, or the link's times. Not while a simulation uses the network.
+ */
+GCOLL_API gcoll_status gcoll_network_set(gcoll_network *network, uint32_t from, uint32_t to,
+                                         const gcoll_simulate_link *link);
+/* Gives the link by which messages go from one rank to another. INVALID: the network has no such rank. */
+GCOLL_API gcoll_status gcoll_network_link(const gcoll_network *network, uint32_t sender, uint32_t receiver,
+                                          gcoll_simulate_link *link);
+/* Frees a network. NULL is allowed. */
+GCOLL_API void gcoll_network_destroy(gcoll_network *network);
+
 /* The cost of device steps: the copies and reductions of staged plans. A device does one copy to the host,
  * one copy from the host, and one step within its memory at a time, each in the order in which its rank
  * begins them. The rank's processor and ports are free meanwhile. A device belongs to one rank, also if ranks
@@ -78,6 +101,9 @@ typedef struct gcoll_simulate_options {
     const double *arrival;  /* s, when each rank enters; NULL: all at 0 */
     bool timeline;          /* true: fill in `events` */
     gcoll_simulate_device device; /* `slowness` does not slow it down */
+    const gcoll_network *links;   /* NULL, or the link of each pair of at least so many ranks as there are
+                                   * plans, in the place of `network` and `host`; borrowed. Ports are shared
+                                   * by `node` or `ranks_per_node`, whatever the places */
 } gcoll_simulate_options;
 
 /* Fills `options` with defaults. Always call it first: later versions add fields. */

@@ -2,8 +2,7 @@
 #ifndef GCOLL_PLAN_TOOL_ARRIVAL_H
 #define GCOLL_PLAN_TOOL_ARRIVAL_H
 
-#include "gcoll/simulate.h"
-#include "tools/shape.h"
+#include "tools/ring.h"
 
 /* Seconds. */
 typedef struct tool_lateness {
@@ -14,15 +13,6 @@ typedef struct tool_lateness {
 
 /* Of a simulation with these arrivals (NULL: all at 0). */
 tool_lateness tool_lateness_of(const gcoll_simulation *simulation, const double *arrival);
-
-/* A ring: who sits where, and how many segments ahead of its own each position begins. */
-typedef struct tool_ring {
-    uint32_t size;
-    uint32_t *order; /* by position: the rank */
-    uint32_t *lead;  /* by position; 0 at the last one, and at most 1 less from one to the next */
-} tool_ring;
-
-void tool_ring_free(tool_ring *ring);
 
 /* The ring of least mean elapsed for an allreduce like shape's: of all, if these are no more than
  * options->tries, else of as many as that, by local search from those that the planners make. *all is which.

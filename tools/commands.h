@@ -25,5 +25,6 @@ int tool_simulate(const tool_options *options);
 int tool_compare(const tool_options *options);
 int tool_explain(const tool_options *options);
 int tool_arrival(const tool_options *options);
+int tool_order(const tool_options *options);
 
 #endif

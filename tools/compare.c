@@ -75,7 +75,8 @@ static void print_head(const tool_comparison *c, FILE *file, tool_point at) {
     fprintf(file, "# %s", o->collective);
     if (strcmp(o->collective, "barrier") != 0)
         fprintf(file, " of %" PRIu64 " bytes", at.bytes);
-    fprintf(file, ", %u rank%s, by %s\n#%13s %9s", at.ranks, tool_plural(at.ranks),
+    fprintf(file, ", %u rank%s%s%s, by %s\n#%13s %9s", at.ranks, tool_plural(at.ranks),
+            o->network.path ? " on " : "", o->network.path ? o->network.path : "",
             o->by_formula ? "formula" : "simulation", "us", "to best");
     if (o->arrival.kind != CLI_ARRIVAL_NONE)
         fprintf(file, " %14s", "mean own us");

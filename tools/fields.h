@@ -33,9 +33,20 @@ bool field_small(field_reader *r, struct json_object *from, const char *name, bo
 /* A string, cut to `bytes` with its terminator. Bytes that are not printable ASCII become '?'. */
 bool field_text(field_reader *r, struct json_object *from, const char *name, bool may_lack, char *to,
                 size_t bytes);
+/* A number from `least` to `most`. */
+bool field_real(field_reader *r, struct json_object *from, const char *name, double least, double most,
+                double *to);
 /* A value of this JSON type. *to is NULL if the field is missing, which is no error. */
 bool field_object(field_reader *r, struct json_object *from, const char *name, json_type type,
                   struct json_object **to);
+/* Whether the object has no fields but these; the list ends with NULL. */
+bool field_known(field_reader *r, struct json_object *from, const char *const *names);
+/* Puts before the problem where in the text it is: "links[2]: ". Returns false. */
+bool field_in(field_reader *r, const char *format, ...) GCOLL_PRINTF(2, 3);
+
+/* Reads a regular file of up to `most` bytes; returns them with a NUL behind them, to be freed. Returns NULL,
+ * and sets the problem, if it cannot be read. */
+char *field_load(field_reader *r, size_t most, size_t *bytes);
 /* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is none; it is released by
  * json_object_put. */
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes);

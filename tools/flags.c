@@ -13,6 +13,7 @@
 
 #define MOST_OPERATIONS 1000000
 #define MOST_TRIES      1000000000
+#define MOST_TOURS      1000000
 
 #define CLI_OPTIONS tool_options
 
@@ -83,16 +84,18 @@ enum {
     EXPLAIN = 32,
     SIMULATE = 64,
     COMPARE = 128,
-    ARRIVAL = 256
+    ARRIVAL = 256,
+    ORDER = 512
 };
-#define TIMED (DRAW | SIMULATE | COMPARE | ARRIVAL)
-#define ALL   511u
+#define TIMED  (DRAW | SIMULATE | COMPARE | ARRIVAL)
+#define PRICED (TIMED | ORDER)
+#define ALL    1023u
 
 static const cli_flag rows[] = {
     {"--collective", "NAME", "its name, or all (all)", NULL, CLI_OTHER(read_collective, collective),
      .commands = LIST | VERIFY},
     {"--collective", "NAME", "allreduce, broadcast, ... (allreduce)", NULL,
-     CLI_OTHER(read_collective, collective), .commands = ALL & ~(uint32_t)(LIST | VERIFY)},
+     CLI_OTHER(read_collective, collective), .commands = ALL & ~(uint32_t)(LIST | VERIFY | ORDER)},
     {"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], or all (all)", NULL, CLI_TEXT(algorithm),
      .commands = VERIFY | COMPARE | ARRIVAL},
     {"--algorithm", "NAME", "NAME[:key=value]..., or auto (auto)", NULL, CLI_TEXT(algorithm),
@@ -100,16 +103,20 @@ static const cli_flag rows[] = {
     {"--ranks", "LIST", "1-64,100,127 or a sweep 2:1Ki:x2 (1-16)", NULL, CLI_LIST(ranks, 1, GCOLL_MAX_RANKS),
      .commands = VERIFY},
     {"--ranks", "LIST", "must be given: 1-64,100,127 or a sweep 2:1Ki:x2", NULL,
-     CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = STATS | EXPLAIN | SIMULATE | COMPARE},
+     CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = STATS | EXPLAIN},
+    {"--ranks", "LIST", "1-64,100,127 or a sweep 2:1Ki:x2 (all of --network; without it, must be given)",
+     NULL, CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = SIMULATE | COMPARE},
     {"--ranks", "N", "must be given: how many there are", NULL, CLI_LIST(ranks, 1, GCOLL_MAX_RANKS),
-     .commands = SHOW | DRAW | ARRIVAL},
+     .commands = SHOW},
+    {"--ranks", "N", "how many there are (all of --network; without it, must be given)", NULL,
+     CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = DRAW | ARRIVAL | ORDER},
     {"--count", "LIST", "elements (0,1,63,1000)", NULL, CLI_LIST(count, 0, MOST_COUNT), .commands = VERIFY},
     {"--count", "LIST", "elements (as many as ranks)", NULL, CLI_LIST(count, 0, MOST_COUNT),
      .commands = STATS},
     {"--count", "N", "elements (as many as ranks)", NULL, CLI_LIST(count, 0, MOST_COUNT),
      .commands = SHOW | DRAW},
     {"--bytes", "LIST", "1Mi or a sweep 4:64Mi:x4 (1Mi)", NULL, CLI_LIST(bytes, 0, MOST_COUNT),
-     .commands = EXPLAIN | SIMULATE | COMPARE | ARRIVAL},
+     .commands = EXPLAIN | SIMULATE | COMPARE | ARRIVAL | ORDER},
     {"--type", "NAME", "type of the elements", "float32", CLI_OTHER(cli_read_type, type),
      .commands = ALL & ~(uint32_t)LIST},
     {"--root", "WHICH", "some (0, middle, last), all, or a rank (some)", NULL, .read = read_roots,
@@ -137,17 +144,19 @@ static const cli_flag rows[] = {
     {"--jobs", "N", "processes (the number of processors)", NULL, CLI_WHOLE32(jobs, 1, MOST_JOBS),
      .commands = VERIFY},
     {"--alpha", "TIME", "of a message, end to end", "6us", CLI_TIME(alpha_us, CLI_US, 0, MOST_TIME),
-     .commands = STATS | SHOW | EXPLAIN | TIMED},
+     CLI_GIVEN(alpha_given), .commands = STATS | SHOW | EXPLAIN | TIMED},
     {"--beta", "TIME", "of a byte sent", "0.25ns", CLI_TIME(beta_ns, CLI_NS, 0, MOST_TIME),
-     .commands = STATS | SHOW | EXPLAIN | TIMED},
+     CLI_GIVEN(beta_given), .commands = STATS | SHOW | EXPLAIN | TIMED},
     {"--gamma", "TIME", "of a byte reduced", "0.1ns", CLI_TIME(gamma_ns, CLI_NS, 0, MOST_TIME),
-     .commands = STATS | SHOW | EXPLAIN | TIMED},
+     .commands = STATS | SHOW | EXPLAIN | PRICED},
+    {"--network", "FILE", "in the place of alpha and beta: hosts, and what messages between ranks cost", NULL,
+     CLI_OTHER(tool_read_network, network), .commands = PRICED},
     {"--overhead", "TIME", "the part of alpha that keeps a port busy (all)", NULL,
      CLI_TIME(overhead_us, CLI_US, 0, MOST_TIME), .commands = TIMED},
     {"--ports", "N", "of a rank, each way (1)", NULL, CLI_WHOLE32(ports, 1, GCOLL_SIMULATE_MAX_PORTS),
-     .commands = TIMED},
+     .commands = PRICED},
     {"--eager-bytes", "SIZE", "up to this, messages do not wait for receives", "0",
-     CLI_SIZE(eager_bytes, 0, MOST_COUNT), .commands = TIMED},
+     CLI_SIZE(eager_bytes, 0, MOST_COUNT), .commands = PRICED},
     {"--ranks-per-host", "N", "hosts have so many ranks (1)", NULL,
      CLI_WHOLE32(ranks_per_node, 1, GCOLL_MAX_RANKS), .commands = STATS | SHOW | EXPLAIN | TIMED},
     {"--host-alpha", "TIME", "inside a host (as between hosts)", NULL,
@@ -155,9 +164,9 @@ static const cli_flag rows[] = {
     {"--host-beta", "TIME", "inside a host (as between hosts)", NULL,
      CLI_TIME(host_beta_ns, CLI_NS, 0, MOST_TIME), .commands = EXPLAIN | TIMED},
     {"--host-ports", "N", "of a host, each way (no limit)", NULL,
-     CLI_WHOLE32(node_ports, 1, GCOLL_SIMULATE_MAX_PORTS), .commands = TIMED},
+     CLI_WHOLE32(node_ports, 1, GCOLL_SIMULATE_MAX_PORTS), .commands = PRICED},
     {"--memory-ports", "N", "of a host's memory: messages inside a host at a time (no limit)", NULL,
-     CLI_WHOLE32(memory_ports, 1, GCOLL_SIMULATE_MAX_PORTS), .commands = TIMED},
+     CLI_WHOLE32(memory_ports, 1, GCOLL_SIMULATE_MAX_PORTS), .commands = PRICED},
     {"--device-alpha", "TIME", "of each step of a device", "0us",
      CLI_TIME(device_alpha_us, CLI_US, 0, MOST_TIME), .commands = TIMED},
     {"--device-in", "TIME", "of a byte copied from a device to the host", "0ns",
@@ -174,6 +183,8 @@ static const cli_flag rows[] = {
      CLI_WHOLE(operations, 1, MOST_OPERATIONS), .commands = ARRIVAL},
     {"--tries", "N", "simulations in search of a better order of an allreduce's ring; 0: none", "0",
      CLI_WHOLE(tries, 0, MOST_TRIES), .commands = ARRIVAL},
+    {"--tries", "N", "beginnings of the search", "32", CLI_WHOLE32(tours, 1, MOST_TOURS), .commands = ORDER},
+    {"--seed", "N", "of the search", "1", CLI_WHOLE(seed, 0, UINT32_MAX), .commands = ORDER},
     {"--surprise", NULL, "planners are not told who will be late", NULL, CLI_SWITCH(surprise),
      .commands = TIMED},
     {"--same", "WHERE", "ranks, runs, nowhere: where sums must be the same bits (ranks; of a name: nowhere)",
@@ -221,6 +232,7 @@ static bool check_formula(const tool_options *o) {
                   {"--eager-bytes", o->eager_bytes > 0},
                   {"--host-ports", o->node_ports > 0},
                   {"--memory-ports", o->memory_ports > 0},
+                  {"--network", o->network.path},
                   {"--device-alpha", o->device_alpha_us > 0},
                   {"--device-in", o->device_in_ns > 0},
                   {"--device-out", o->device_out_ns > 0},
@@ -234,25 +246,55 @@ static bool check_formula(const tool_options *o) {
     return true;
 }
 
+/* A network says which ranks share a host, and what messages cost. */
+static bool check_network(const tool_options *o) {
+    const struct {
+        const char *flag;
+        bool given;
+    } others[] = {{"--alpha", o->alpha_given},
+                  {"--beta", o->beta_given},
+                  {"--overhead", o->overhead_us >= 0},
+                  {"--ranks-per-host", o->ranks_per_node > 0},
+                  {"--host-alpha", o->host_alpha_us >= 0},
+                  {"--host-beta", o->host_beta_ns >= 0}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && o->network.path; i++)
+        if (others[i].given) {
+            cli_complain("%s: found with --network, whose file says that; allowed is one of both",
+                         others[i].flag);
+            return false;
+        }
+    for (size_t i = 0; i < o->ranks.count && o->network.path; i++)
+        if (o->ranks.values[i] > o->network.ranks) {
+            cli_complain("--ranks: is %llu; allowed with %s is 1 to %u",
+                         (unsigned long long)o->ranks.values[i], o->network.path, o->network.ranks);
+            return false;
+        }
+    return true;
+}
+
+/* Refuses flags about hosts of several ranks if there are none. */
+static bool check_hosts(const tool_options *o) {
+    const struct {
+        const char *flag;
+        bool given;
+    } hosts[] = {{"--host-alpha", o->host_alpha_us >= 0},
+                 {"--host-beta", o->host_beta_ns >= 0},
+                 {"--host-ports", o->node_ports > 0},
+                 {"--memory-ports", o->memory_ports > 0}};
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0] && !o->network.path && o->ranks_per_node == 0; i++)
+        if (hosts[i].given) {
+            cli_complain("%s: there are no hosts of several ranks; give --ranks-per-host or --network",
+                         hosts[i].flag);
+            return false;
+        }
+    return true;
+}
+
 static bool check(const tool_options *o) {
+    if (!check_network(o) || !check_hosts(o))
+        return false;
     if (o->overhead_us > o->alpha_us) {
         cli_complain("--overhead: is %g; allowed is 0 to --alpha, %g", o->overhead_us, o->alpha_us);
-        return false;
-    }
-    if (o->host_alpha_us >= 0 && o->ranks_per_node == 0) {
-        cli_complain("--host-alpha: there are no hosts of several ranks; give --ranks-per-host");
-        return false;
-    }
-    if (o->host_beta_ns >= 0 && o->ranks_per_node == 0) {
-        cli_complain("--host-beta: there are no hosts of several ranks; give --ranks-per-host");
-        return false;
-    }
-    if (o->node_ports > 0 && o->ranks_per_node == 0) {
-        cli_complain("--host-ports: there are no hosts of several ranks; give --ranks-per-host");
-        return false;
-    }
-    if (o->memory_ports > 0 && o->ranks_per_node == 0) {
-        cli_complain("--memory-ports: there are no hosts of several ranks; give --ranks-per-host");
         return false;
     }
     if (o->devices > o->inputs) {
@@ -295,6 +337,18 @@ static bool check_algorithm(const tool_options *o) {
                    "one of them; only verify, compare and arrival take a list, or all");
 }
 
+/* Formulas, and options that are left to cost, know one cost between hosts and one within them: the means. */
+static void take_means(tool_options *o) {
+    const gcoll_simulate_link *between = &o->network.between, *within = &o->network.within;
+    if (!o->network.path)
+        return;
+    o->alpha_us = between->alpha * 1e6;
+    o->beta_ns = between->beta * 1e9;
+    o->overhead_us = (between->alpha - between->latency) * 1e6;
+    o->host_alpha_us = within->alpha * 1e6;
+    o->host_beta_ns = within->beta * 1e9;
+}
+
 static bool add_defaults(tool_options *o, uint32_t command) {
     uint32_t bit = UINT32_C(1) << command;
     if (!o->collective)
@@ -308,6 +362,12 @@ static bool add_defaults(tool_options *o, uint32_t command) {
     if (o->ranks.count == 0 && (bit & VERIFY) &&
         !cli_parse_list("--ranks", "1-16", 1, GCOLL_MAX_RANKS, &o->ranks))
         return false;
+    if (o->ranks.count == 0 && o->network.path) {
+        char text[16];
+        snprintf(text, sizeof text, "%u", o->network.ranks);
+        if (!cli_parse_list("--ranks", text, 1, GCOLL_MAX_RANKS, &o->ranks))
+            return false;
+    }
     if (o->ranks.count == 0 && !(bit & LIST)) {
         cli_complain("--ranks: is missing; allowed is 1 to %u, or a list", GCOLL_MAX_RANKS);
         return false;
@@ -319,6 +379,7 @@ static bool add_defaults(tool_options *o, uint32_t command) {
     if (o->bytes.count == 0 && !cli_parse_list("--bytes", bytes, 0, UINT64_MAX, &o->bytes))
         return false;
     round_bytes(o);
+    take_means(o);
     return true;
 }
 

@@ -27,6 +27,8 @@ const tool_command tool_commands[] = {
      "compare --collective allreduce --ranks 16 --bytes 4:64Mi:x16 --plot allreduce.svg"},
     {"arrival", tool_arrival, "algorithms when ranks arrive at different times, and the best order found",
      "arrival --ranks 8 --bytes 1Mi --arrival one-late:1ms --tries 2000"},
+    {"order", tool_order, "the order of ranks in which a ring is the fastest on a network",
+     "order --network lab.json --bytes 1Mi"},
 };
 const uint32_t tool_command_count = sizeof tool_commands / sizeof tool_commands[0];
 
@@ -51,7 +53,7 @@ static void print_command_help(uint32_t command) {
 
 static int unknown_command(const char *name) {
     char allowed[TOOL_TEXT] = "";
-    size_t used = 0; /* of a constant table: 71 bytes */
+    size_t used = 0; /* of a constant table: 78 bytes */
     for (uint32_t c = 0; c < tool_command_count; c++)
         used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s%s", c ? ", " : "",
                                  tool_commands[c].name);
@@ -76,6 +78,7 @@ static int run(uint32_t command, int argc, char **argv) {
     free(options.count.values);
     free(options.bytes.values);
     cli_arrival_free(&options.arrival);
+    tool_network_free(&options.network);
     tool_unload(&options);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "algorithms/algorithms.h"
 #include "tools/cli.h"
 #include "tools/cli_arrival.h"
+#include "tools/network.h"
 
 /* Exit statuses; CLI_USAGE besides. */
 #define TOOL_OK     0
@@ -35,8 +36,11 @@ typedef struct tool_options {
     uint64_t eager_bytes, memory_limit_bytes;
     uint64_t operation;         /* whose arrivals are meant, from 0 */
     uint64_t operations, tries; /* arrival */
+    uint64_t seed;              /* order */
+    uint32_t tours;             /* order: tries of each search */
     uint32_t ports, node_ports, memory_ports, ranks_per_node;
     cli_arrival arrival;
+    tool_network network;
 
     gcoll_type type;
     tool_format format;
@@ -53,6 +57,7 @@ typedef struct tool_options {
     bool in_place;
     int average; /* --op avg */
     bool local_given, whole;
+    bool alpha_given, beta_given;
     bool surprise;  /* planners do not know who is late */
     int by_formula; /* compare; else by simulation */
     bool help;

@@ -17,7 +17,8 @@ gcoll_cost_parameters tool_cost_parameters(const tool_options *o) {
 }
 
 const gcoll_levels *tool_levels(const tool_options *o, uint32_t size, gcoll_levels *levels) {
-    const uint32_t most = o->ranks_per_node < size ? o->ranks_per_node : size;
+    const uint32_t shared = o->network.path ? o->network.most : o->ranks_per_node;
+    const uint32_t most = shared < size ? shared : size;
     if (most <= 1 || most == size || (o->host_alpha_us < 0 && o->host_beta_ns < 0))
         return NULL;
     *levels = (gcoll_levels){.alpha = (o->host_alpha_us < 0 ? o->alpha_us : o->host_alpha_us) * US,
@@ -103,7 +104,7 @@ static bool add_arrivals(const tool_options *o, tool_shape *shape) {
 
 static bool add_nodes(const tool_options *o, tool_shape *shape) {
     const uint32_t size = shape->problem.size;
-    if (o->ranks_per_node == 0)
+    if (o->ranks_per_node == 0 && !o->network.path)
         return true;
     shape->node = calloc(size, sizeof *shape->node);
     if (!shape->node) {
@@ -111,7 +112,7 @@ static bool add_nodes(const tool_options *o, tool_shape *shape) {
         return false;
     }
     for (uint32_t r = 0; r < size; r++)
-        shape->node[r] = r / o->ranks_per_node;
+        shape->node[r] = o->network.path ? o->network.host[r] : r / o->ranks_per_node;
     shape->problem.node = shape->node;
     return true;
 }

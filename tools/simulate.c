@@ -35,6 +35,8 @@ gcoll_simulation *tool_run_job(const tool_options *o, const tool_job *job, bool 
     options.ports = o->ports;
     options.eager_bytes = o->eager_bytes;
     options.ranks_per_node = o->ranks_per_node;
+    options.links = o->network.links;
+    options.node = o->network.host;
     options.node_ports = o->node_ports;
     options.memory_ports = o->memory_ports;
     options.arrival = arrival;
@@ -101,11 +103,14 @@ static void print_path(FILE *file, const gcoll_simulation *s) {
 static void print_table(FILE *file, const result *r, bool first, bool only) {
     const gcoll_simulation *s = r->simulation;
     const bool moves = r->shape->problem.collective != GCOLL_BARRIER;
+    const tool_options *o = r->options;
+    const char *path = o->network.path;
     if (first)
-        fprintf(file, "# %s%s%s: alpha %g us, beta %g ns, gamma %g ns\n#%6s %12s %14s %14s %14s  %s\n",
-                r->options->collective, moves ? " of " : "", moves ? gcoll_type_name(r->options->type) : "",
-                r->options->alpha_us, r->options->beta_ns, r->options->gamma_ns, "ranks", "bytes", "time us",
-                "formula us", "mean own us", "algorithm");
+        fprintf(file,
+                "# %s%s%s%s%s: %salpha %g us, %sbeta %g ns, gamma %g ns\n#%6s %12s %14s %14s %14s  %s\n",
+                o->collective, moves ? " of " : "", moves ? gcoll_type_name(o->type) : "", path ? " on " : "",
+                path ? path : "", path ? "mean " : "", o->alpha_us, path ? "mean " : "", o->beta_ns,
+                o->gamma_ns, "ranks", "bytes", "time us", "formula us", "mean own us", "algorithm");
     fprintf(file, "%7u %12" PRIu64 " %14.3f %14.3f %14.3f  %s\n", s->size, r->bytes, US * s->time,
             US * r->formula_s, US * s->mean_elapsed, r->algorithm);
     if (only)

@@ -24,11 +24,10 @@ void gcoll_simulate_options_init(gcoll_simulate_options *options) {
 static gcoll_status check_seconds(const char *name, double value) {
     if (isfinite(value) && value >= 0)
         return GCOLL_OK;
-    return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is %g; it must be finite and not negative", name,
-                       value);
+    return gcoll_error(GCOLL_ERR_INVALID, "%s: is %g; it must be finite and not negative", name, value);
 }
 
-static gcoll_status check_link(const char *name, const gcoll_simulate_link *link) {
+gcoll_status gcoll_sim_check_link(const char *name, const gcoll_simulate_link *link) {
     const double values[] = {link->alpha, link->beta, link->latency};
     static const char *const fields[] = {"alpha", "beta", "latency"};
     char text[32];
@@ -39,14 +38,15 @@ static gcoll_status check_link(const char *name, const gcoll_simulate_link *link
             return status;
     }
     if (link->latency > link->alpha)
-        return gcoll_error(GCOLL_ERR_INVALID, "options.%s.latency: is %g; it is a part of alpha, %g", name,
+        return gcoll_error(GCOLL_ERR_INVALID, "%s.latency: is %g; it is a part of alpha, %g", name,
                            link->latency, link->alpha);
     return GCOLL_OK;
 }
 
 static gcoll_status check_device(const gcoll_simulate_device *device) {
     const double values[] = {device->alpha, device->in, device->out, device->within};
-    static const char *const fields[] = {"device.alpha", "device.in", "device.out", "device.within"};
+    static const char *const fields[] = {"options.device.alpha", "options.device.in", "options.device.out",
+                                         "options.device.within"};
     gcoll_status status = GCOLL_OK;
     for (size_t i = 0; i < 4 && !status; i++)
         status = check_seconds(fields[i], values[i]);
@@ -81,13 +81,13 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
         o->type_bytes = 1;
     if (o->ports == 0)
         o->ports = 1;
-    gcoll_status status = check_link("network", &o->network);
+    gcoll_status status = gcoll_sim_check_link("options.network", &o->network);
     if (!status)
-        status = check_link("host", &o->host);
+        status = gcoll_sim_check_link("options.host", &o->host);
     if (!status)
-        status = check_seconds("gamma", o->gamma);
+        status = check_seconds("options.gamma", o->gamma);
     if (!status)
-        status = check_seconds("copy", o->copy);
+        status = check_seconds("options.copy", o->copy);
     if (!status)
         status = check_device(&o->device);
     if (!status)
@@ -109,11 +109,11 @@ static gcoll_status read_options(gcoll_sim *sim, const gcoll_simulate_options *o
     if (o->memory_ports && !o->node && !o->ranks_per_node)
         return gcoll_error(GCOLL_ERR_INVALID, "options.memory_ports: is %u, but there are no nodes",
                            o->memory_ports);
-    const double latencies[] = {o->network.latency, o->host.latency};
-    for (int i = 0; i < 2; i++) { /* cap at the limit of a run; the run reports it */
-        double ps = round(latencies[i] * 1e12);
-        sim->latencies[i] = ps < (double)GCOLL_SIM_LIMIT ? (int64_t)ps : GCOLL_SIM_LIMIT;
-    }
+    if (o->links && gcoll_network_ranks(o->links) < sim->v.size)
+        return gcoll_error(GCOLL_ERR_INVALID, "options.links: is of %u ranks; there are plans of %u",
+                           gcoll_network_ranks(o->links), sim->v.size);
+    sim->mixed = o->links ? gcoll_network_latencies_differ(o->links)
+                          : (o->node || o->ranks_per_node) && o->network.latency != o->host.latency;
     return GCOLL_OK;
 }
 

@@ -3,6 +3,7 @@
  *
  *   simulate.c          the entry: options, memory, results
  *   simulate_nodes.c    who shares a host, and what a message takes
+ *   network.c           links that differ from pair to pair
  *   simulate_heap.c     a heap of what is to come
  *   simulate_run.c      events and ranks: the engine's rules in virtual time
  *   simulate_ports.c    which message gets which port when
@@ -114,10 +115,10 @@ typedef struct gcoll_sim_price {
 typedef struct gcoll_sim {
     gcoll_verifier v; /* plans, size, base, partner */
     gcoll_simulate_options options;
-    uint32_t *node;       /* by rank: 0 .. nodes-1; NULL: every rank its own */
-    uint32_t nodes;       /* that have ports: 0 without a limit */
-    uint32_t memories;    /* of nodes, that have ports: the same */
-    int64_t latencies[2]; /* network, host */
+    uint32_t *node;    /* by rank: 0 .. nodes-1; NULL: every rank its own */
+    uint32_t nodes;    /* that have ports: 0 without a limit */
+    uint32_t memories; /* of nodes, that have ports: the same */
+    bool mixed;        /* messages differ in latency */
     gcoll_sim_step *steps;
     gcoll_sim_rank *ranks;
     uint32_t *awake; /* ranks that have something to do now */
@@ -155,6 +156,10 @@ static inline bool gcoll_sim_is_early(const gcoll_sim_step *receive) {
     return receive->posted > receive->moved;
 }
 
+/* INVALID, which names the field of `name`, if a time is negative or not finite, or the latency above alpha.
+ */
+gcoll_status gcoll_sim_check_link(const char *name, const gcoll_simulate_link *link);
+
 /* Zeroed; at least one element. NULL with the error text set. */
 void *gcoll_sim_allocate(uint64_t count, size_t element_bytes);
 
@@ -188,6 +193,13 @@ gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_
 /* What a step takes of its rank's processor, once moved if it is a message. */
 gcoll_status gcoll_sim_price_work(const gcoll_sim *sim, uint32_t id, int64_t *ps);
 
+/* ---- network.c ---------------------------------------------------------------------------------- */
+
+uint32_t gcoll_network_ranks(const gcoll_network *network);
+bool gcoll_network_latencies_differ(const gcoll_network *network);
+/* The link from one rank to another; both are ranks of the network. */
+const gcoll_simulate_link *gcoll_network_at(const gcoll_network *network, uint32_t sender, uint32_t receiver);
+
 /* ---- simulate_devices.c -------------------------------------------------------------------------- */
 
 /* Fills in lanes, and the steps'. */
@@ -204,7 +216,7 @@ enum {
     GCOLL_SIM_ENTER,  /* id is a rank */
     GCOLL_SIM_LEFT,   /* a message has left its sender, ... */
     GCOLL_SIM_CAME,   /* ... and come to its receiver */
-    GCOLL_SIM_FREED,  /* the receive ports of a message can be had again, by messages of the other latency */
+    GCOLL_SIM_FREED,  /* the receive ports that a message waits for can be had again, by its latency */
     GCOLL_SIM_WORKED, /* id is the step that its processor has done */
     GCOLL_SIM_STAGED, /* id is the step that a device has done */
 };

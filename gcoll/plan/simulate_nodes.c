@@ -103,10 +103,15 @@ gcoll_status gcoll_sim_pieces(gcoll_sim *sim) {
     return status;
 }
 
+static const gcoll_simulate_link *link_of(const gcoll_sim *sim, uint32_t sender, uint32_t receiver) {
+    if (sim->options.links)
+        return gcoll_network_at(sim->options.links, sender, receiver);
+    return gcoll_sim_level(sim, sender, receiver) == 1 ? &sim->options.host : &sim->options.network;
+}
+
 gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_sim_price *price) {
     uint32_t sender = sim->steps[send].rank, receiver = gcoll_sim_plan_step(sim, send)->peer;
-    int level = gcoll_sim_level(sim, sender, receiver);
-    const gcoll_simulate_link *link = level ? &sim->options.host : &sim->options.network;
+    const gcoll_simulate_link *link = link_of(sim, sender, receiver);
     double slow = fmax(slowness(sim, sender), slowness(sim, receiver));
     double bytes = (double)gcoll_sim_bytes(sim, send);
     bool goes_along = sim->steps[sim->steps[send].whole].started;
@@ -114,9 +119,11 @@ gcoll_status gcoll_sim_price_message(const gcoll_sim *sim, uint32_t send, gcoll_
     double hold = slow * (start_up + link->beta * bytes);
     int64_t whole = 0;
     gcoll_status status = gcoll_sim_duration(sim, send, link->latency + hold, &whole);
-    price->latency = sim->latencies[level];
+    if (status)
+        return status;
+    price->latency = (int64_t)round(link->latency * 1e12);             /* no more than `whole`, which fits */
     price->hold = whole > price->latency ? whole - price->latency : 0; /* rounding may be half a unit off */
-    return status;
+    return GCOLL_OK;
 }
 
 gcoll_status gcoll_sim_price_work(const gcoll_sim *sim, uint32_t id, int64_t *ps) {

@@ -164,17 +164,19 @@ static gcoll_status start(gcoll_sim *sim, uint32_t send, const needs *n, gcoll_s
     gcoll_status status = gcoll_sim_push(sim, price.hold, GCOLL_SIM_LEFT, send);
     if (!status)
         status = gcoll_sim_push(sim, price.latency + price.hold, GCOLL_SIM_CAME, send);
-    /* For a message of the other latency, the receive ports come free at another time. */
-    int64_t other = sim->latencies[price.latency == sim->latencies[0]];
-    if (!status && sim->node && other != price.latency) {
-        int64_t after = price.latency + price.hold - other;
-        status = gcoll_sim_push(sim, after > 0 ? after : 0, GCOLL_SIM_FREED, send);
-    }
     return status;
 }
 
 static bool is_held(const gcoll_sim *sim, const gcoll_sim_ports *ports, int64_t latency) {
     return soonest(ports)->free_at > sim->now + latency;
+}
+
+/* Has receive ports looked at again when their first waiting message may take them. When a message leaves,
+ * those of its own latency may; with others, the time is another. */
+static gcoll_status look_again(gcoll_sim *sim, const gcoll_sim_ports *ports, uint32_t send, int64_t latency) {
+    if (!sim->mixed)
+        return GCOLL_OK;
+    return gcoll_sim_push(sim, soonest(ports)->free_at - latency - sim->now, GCOLL_SIM_FREED, send);
 }
 
 /* Starts the first message that waits for these ports, or moves it to other ports that are busy. */
@@ -184,11 +186,14 @@ static gcoll_status serve(gcoll_sim *sim, gcoll_sim_ports *ports) {
     gcoll_sim_price price;
     gcoll_status status = gcoll_sim_price_message(sim, send, &price);
     gcoll_sim_ports *held = NULL;
+    bool receives = false; /* `held` is at the receiver */
     for (uint32_t i = 0; !status && i < n.count; i++)
-        if (held != ports && is_held(sim, n.ports[i], i < n.sending ? 0 : price.latency))
+        if (held != ports && is_held(sim, n.ports[i], i < n.sending ? 0 : price.latency)) {
             held = n.ports[i];
+            receives = i >= n.sending;
+        }
     if (status || held == ports) /* still busy: tried again when they are freed */
-        return status;
+        return status || !receives ? status : look_again(sim, ports, send, price.latency);
     remove_first(sim, ports);
     if (held) {
         add(sim, held, send);

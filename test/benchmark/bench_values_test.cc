@@ -9,6 +9,7 @@
 #include <vector>
 
 extern "C" {
+#include "benchmark/pairs.h"
 #include "benchmark/report.h"
 #include "benchmark/shape.h"
 #include "benchmark/values.h"
@@ -461,6 +462,29 @@ TEST(BenchStatistics, Bandwidths) {
     EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 4.0);
     r.collective = GCOLL_ALLTOALL;
     EXPECT_DOUBLE_EQ(bench_busbw(&r, 4), 3.0);
+}
+
+// All pairs meet once, in as few rounds as there can be, and nobody meets two ranks in one.
+TEST(Pairs, EachMeetsEachOtherOnce) {
+    EXPECT_EQ(bench_pairs_rounds(1), 0u);
+    for (uint32_t size = 2; size <= 41; size++) {
+        EXPECT_EQ(bench_pairs_rounds(size), size % 2 ? size : size - 1);
+        std::vector<std::vector<int>> met(size, std::vector<int>(size, 0));
+        for (uint32_t round = 0; round < bench_pairs_rounds(size); round++) {
+            uint32_t alone = 0;
+            for (uint32_t rank = 0; rank < size; rank++) {
+                const uint32_t other = bench_pairs_partner(size, round, rank);
+                ASSERT_LT(other, size);
+                ASSERT_EQ(bench_pairs_partner(size, round, other), rank) << size << " " << round;
+                met[rank][other]++;
+                alone += other == rank;
+            }
+            EXPECT_EQ(alone, size % 2);
+        }
+        for (uint32_t a = 0; a < size; a++)
+            for (uint32_t b = 0; b < size; b++)
+                EXPECT_EQ(met[a][b], a != b || size % 2 ? 1 : 0) << size << ": " << a << " " << b;
+    }
 }
 
 } // namespace

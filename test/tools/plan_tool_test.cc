@@ -116,7 +116,7 @@ TEST(CommandLine, MistakesAreNamed) {
 TEST(CommandLine, HelpIsOfTheSubcommand) {
     EXPECT_TRUE(contains(plan({"--help"}).out, "  compare    all algorithms"));
     for (const char *command :
-         {"list", "verify", "stats", "show", "draw", "explain", "simulate", "compare", "arrival"}) {
+         {"list", "verify", "stats", "show", "draw", "explain", "simulate", "compare", "arrival", "order"}) {
         outcome o = plan({command, "--help"});
         EXPECT_EQ(o.status, 0);
         EXPECT_TRUE(contains(o.out, "--load FILE.so")) << o.out;
@@ -144,11 +144,13 @@ std::vector<strings> examples_of(const std::string &help) {
 
 TEST(CommandLine, ExamplesOfTheHelpsRun) {
     const std::vector<strings> all = examples_of(plan({"--help"}).out);
-    EXPECT_EQ(all.size(), 9u);
+    EXPECT_EQ(all.size(), 10u);
     char folder[] = "/tmp/gcoll-plan-examples-XXXXXX";
     ASSERT_NE(mkdtemp(folder), nullptr);
     const std::string before = std::filesystem::current_path();
     std::filesystem::current_path(folder); // where some write pictures
+    std::ofstream("lab.json") << R"({"gcoll_network": 1, "hosts": [{"name": "a", "ranks": [0, 1, 2]}],
+                                     "default": {"delay_us": 1, "rate_bit_per_s": 1e9}})";
     for (const strings &example : all) {
         strings arguments = example;
         for (std::string &word : arguments)

@@ -3,7 +3,6 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,7 +10,7 @@
 #include "tools/cli.h"
 #include "tools/trace/read.h"
 
-#define FILE_MOST ((off_t)64 << 20)
+#define FILE_MOST ((size_t)64 << 20)
 
 static void rank_free(trace_rank *rank) {
     free(rank->path);
@@ -19,31 +18,9 @@ static void rank_free(trace_rank *rank) {
     free(rank->steps);
 }
 
-/* The file's bytes, with a NUL behind them. */
-static char *load(field_reader *r, size_t *bytes) {
-    struct stat about;
-    const int fd = open(r->path, O_RDONLY | O_NONBLOCK |
-                                     O_CLOEXEC); /* a pipe would not be opened before it has a writer */
-    FILE *file = fd >= 0 ? fdopen(fd, "r") : NULL;
-    char *text = NULL;
-    if (!file || fstat(fd, &about) != 0)
-        field_wrong(r, "cannot be read: %s", strerror(errno));
-    else if (!S_ISREG(about.st_mode) || about.st_size > FILE_MOST)
-        field_wrong(r, "is no regular file of up to %jd bytes", (intmax_t)FILE_MOST);
-    else if (!(text = malloc((size_t)about.st_size + 1)))
-        field_wrong(r, "out of memory");
-    if (text) {
-        *bytes = fread(text, 1, (size_t)about.st_size, file);
-        text[*bytes] = '\0';
-    }
-    if (file)
-        fclose(file);
-    return text;
-}
-
 static bool read_file(field_reader *r, trace_rank *to) {
     size_t bytes = 0;
-    char *text = load(r, &bytes);
+    char *text = field_load(r, FILE_MOST, &bytes);
     struct json_object *all = text ? field_parse(r, text, bytes) : NULL;
     const bool good = all && trace_read_dump(r, all, to);
     json_object_put(all);

@@ -1,0 +1,21 @@
+/* benchmark/replace.h - files that others never see half written. */
+#ifndef GCOLL_BENCH_REPLACE_H
+#define GCOLL_BENCH_REPLACE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* A file beside the one that it is to replace. */
+typedef struct bench_replacement {
+    const char *path; /* borrowed */
+    char *beside;
+    FILE *file;
+} bench_replacement;
+
+/* Opens the file beside `path`. False: errno says why, and there is nothing to end. */
+bool bench_replace_begin(const char *path, bench_replacement *replacement);
+/* Closes the file. It takes the place of `path` if keep is true and everything was written, and is removed
+ * otherwise. False, if keep is true: errno says why `path` is as it was. */
+bool bench_replace_end(bench_replacement *replacement, bool keep);
+
+#endif
