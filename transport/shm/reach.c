@@ -27,7 +27,9 @@ int gcoll_shm_read_memory(const gcoll_shm_pair *pair, void *to, uint64_t from, u
     const ssize_t got = process_vm_readv(pair->pid, here, 2, there, 2, 0);
     if (got < 0)
         return errno;
-    if ((size_t)got < sizeof token || !gcoll_is_same_secret(token, pair->peer.token, sizeof token))
+    if ((size_t)got < sizeof token) /* it lies in two pages, of which one is protected */
+        return EFAULT;
+    if (!gcoll_is_same_secret(token, pair->peer.token, sizeof token))
         return ESRCH;
     return (uint64_t)got == sizeof token + bytes ? 0 : EFAULT;
 }
@@ -49,7 +51,8 @@ static bool is_readable(const void *data, uint64_t bytes) {
 }
 
 /* Whether all pages are in memory. The receiver's kernel would fetch the others, and there no time limit
- * counts: a file system may be slow or gone, and a userfaultfd answers when its owner likes. */
+ * counts: a file system may be slow or gone, and a userfaultfd answers when its owner likes. Of a file that
+ * this process may not write to, mincore says nothing, and then always yes. */
 static bool is_resident(const void *data, uint64_t bytes) {
     uint8_t pages[MOST_BYTES / PAGE_LEAST + 1];
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
