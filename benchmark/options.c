@@ -11,7 +11,6 @@
 #include "benchmark/pairs.h"
 #include "benchmark/plugin.h"
 #include "benchmark/shape.h"
-#include "benchmark/values.h"
 
 #define DEFAULT_LOCAL 2u
 #define DEFAULT_BYTES "4:64Mi:x4"
@@ -80,17 +79,6 @@ static bool check_ranks(bench_options *o) {
     }
     if (o->root >= o->size) {
         cli_complain("--root: is %u; allowed with %u ranks is 0 to %u", o->root, o->size, o->size - 1);
-        return false;
-    }
-    return true;
-}
-
-static bool check_op(const bench_options *o) {
-    bool bits = o->op == GCOLL_BAND || o->op == GCOLL_BOR || o->op == GCOLL_BXOR;
-    if (bits && !bench_type_is_integer(o->type)) {
-        cli_complain(
-            "--op: is '%s' with --type %s; allowed are sum, product, min, max, avg, or an integer type",
-            gcoll_op_name(o->op), gcoll_type_name(o->type));
         return false;
     }
     return true;
@@ -222,6 +210,10 @@ static bool check_meaning(const bench_options *o) {
                          o->collective, flags[i].what);
             return false;
         }
+    }
+    if (any_case(o, gcoll_collective_reduces) && gcoll_op_check(o->type, o->op) != GCOLL_OK) {
+        cli_complain("--%s", gcoll_last_error());
+        return false;
     }
     if (o->rounding && o->type != GCOLL_FLOAT32 && o->type != GCOLL_FLOAT64) {
         cli_complain("--rounding: found with --type %s; allowed are float32, float64",
@@ -431,7 +423,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
     if (options->help || options->version || options->list_devices)
         return true;
     return check_network(options) && set_defaults(options) && check_ranks(options) &&
-           check_network_ranks(options) && check_op(options) && check_repeats(options) &&
+           check_network_ranks(options) && check_repeats(options) &&
            read_algorithms(options) && check_meaning(options) && drop_single_inputs(options) &&
            read_sizes(options) && bench_arrival_check(options);
 }

@@ -20,24 +20,47 @@
 #define BIT_CONTRIBUTORS 3u
 /* Small numbers are as good as large ones, and easier to read in a message. */
 #define LARGEST_VALUE 50u
+/* Of values with an index: few, so that many are equal and the index decides. */
+#define LARGEST_LOCATED 2u
+#define INDICES         1000u
+
+typedef enum shape { SHAPE_NUMBER, SHAPE_COMPLEX, SHAPE_LOCATED } shape;
 
 typedef struct type_range {
     uint64_t limit; /* integers up to this, and all their sums up to this, are exact */
     bool is_signed;
-    bool is_integer;
+    shape shape;
+    gcoll_type first, second; /* of the halves, where there are any */
 } type_range;
 
 static const type_range ranges[GCOLL_TYPE_COUNT] = {
-    [GCOLL_INT8] = {INT8_MAX, true, true},     [GCOLL_UINT8] = {UINT8_MAX, false, true},
-    [GCOLL_INT32] = {INT32_MAX, true, true},   [GCOLL_UINT32] = {UINT32_MAX, false, true},
-    [GCOLL_INT64] = {INT64_MAX, true, true},   [GCOLL_UINT64] = {INT64_MAX, false, true},
-    [GCOLL_FLOAT16] = {1u << 11, true, false}, [GCOLL_BFLOAT16] = {1u << 8, true, false},
-    [GCOLL_FLOAT32] = {1u << 24, true, false}, [GCOLL_FLOAT64] = {1ull << 53, true, false},
+    [GCOLL_INT8] = {.limit = INT8_MAX, .is_signed = true},
+    [GCOLL_UINT8] = {.limit = UINT8_MAX},
+    [GCOLL_INT16] = {.limit = INT16_MAX, .is_signed = true},
+    [GCOLL_UINT16] = {.limit = UINT16_MAX},
+    [GCOLL_INT32] = {.limit = INT32_MAX, .is_signed = true},
+    [GCOLL_UINT32] = {.limit = UINT32_MAX},
+    [GCOLL_INT64] = {.limit = INT64_MAX, .is_signed = true},
+    [GCOLL_UINT64] = {.limit = INT64_MAX},
+    [GCOLL_BOOL] = {.limit = 1},
+    [GCOLL_FLOAT8_E4M3] = {.limit = 1u << 4, .is_signed = true},
+    [GCOLL_FLOAT8_E5M2] = {.limit = 1u << 3, .is_signed = true},
+    [GCOLL_FLOAT16] = {.limit = 1u << 11, .is_signed = true},
+    [GCOLL_BFLOAT16] = {.limit = 1u << 8, .is_signed = true},
+    [GCOLL_FLOAT32] = {.limit = 1u << 24, .is_signed = true},
+    [GCOLL_FLOAT64] = {.limit = 1ull << 53, .is_signed = true},
+    [GCOLL_COMPLEX64] = {1u << 24, true, SHAPE_COMPLEX, GCOLL_FLOAT32, GCOLL_FLOAT32},
+    [GCOLL_COMPLEX128] = {1ull << 53, true, SHAPE_COMPLEX, GCOLL_FLOAT64, GCOLL_FLOAT64},
+    [GCOLL_FLOAT32_INT32] = {LARGEST_LOCATED, true, SHAPE_LOCATED, GCOLL_FLOAT32, GCOLL_INT32},
+    [GCOLL_FLOAT64_INT64] = {LARGEST_LOCATED, true, SHAPE_LOCATED, GCOLL_FLOAT64, GCOLL_INT64},
+    [GCOLL_INT32_INT32] = {LARGEST_LOCATED, true, SHAPE_LOCATED, GCOLL_INT32, GCOLL_INT32},
+    [GCOLL_INT64_INT64] = {LARGEST_LOCATED, true, SHAPE_LOCATED, GCOLL_INT64, GCOLL_INT64},
 };
 
-bool bench_type_is_integer(gcoll_type type) {
-    return ranges[type].is_integer;
-}
+/* A value. `second` is the imaginary part or the index; 0 for other types. */
+typedef struct number {
+    int64_t first, second;
+} number;
 
 /* Who contributes what: contributor g of `total`, at position i. */
 typedef struct recipe {
@@ -89,6 +112,8 @@ static int64_t average_value(const recipe *r, uint64_t g, uint64_t i) {
     if (total <= limit / 2) { /* each gives the average, and pairs give one more and one less */
         uint64_t most = smaller(limit / total - 1, LARGEST_VALUE);
         int64_t average = 1 + (int64_t)(draw(UINT32_MAX, i) % most);
+        if (r->range.is_signed && (draw(UINT32_MAX, i) >> 63))
+            average = -average;
         int64_t more = (int64_t)(draw(g / 2, i) & 1);
         if (g == total - 1 && total % 2 == 1)
             more = 0;
@@ -102,7 +127,7 @@ static int64_t average_value(const recipe *r, uint64_t g, uint64_t i) {
     return r->range.is_signed && (i + 1) % total == g ? -1 : 0;
 }
 
-static int64_t contribution(const recipe *r, uint64_t g, uint64_t i) {
+static int64_t simple_value(const recipe *r, uint64_t g, uint64_t i) {
     switch (r->op) {
     case GCOLL_SUM:
         return sum_value(r, g, i);
@@ -116,12 +141,39 @@ static int64_t contribution(const recipe *r, uint64_t g, uint64_t i) {
         return chosen(r, BIT_CONTRIBUTORS, g, i) ? (int64_t)draw(g, i) : 0;
     case GCOLL_BXOR:
         return (int64_t)draw(g, i);
-    default: /* min, max */
+    case GCOLL_LAND:
+        return chosen(r, BIT_CONTRIBUTORS, g, i) ? (int64_t)(draw(g, i) & 1) : 1;
+    case GCOLL_LOR:
+        return chosen(r, BIT_CONTRIBUTORS, g, i) ? (int64_t)(draw(g, i) & 1) : 0;
+    case GCOLL_LXOR:
+        return (int64_t)(draw(g, i) & 1);
+    default: /* min, max, minloc, maxloc */
         return within(r, smaller(r->range.limit, LARGEST_VALUE), g, i);
     }
 }
 
-static int64_t combine(gcoll_op op, int64_t a, int64_t b) {
+/* One contributor to a position has both parts, and the others have positive real numbers. So no part of a
+ * partial result is -0, whose sign would depend on the order. */
+static number complex_factor(const recipe *r, uint64_t g, uint64_t i) {
+    const uint64_t bits = draw(g, i);
+    if (draw(UINT32_MAX, i) % r->total != g)
+        return (number){chosen(r, PRODUCT_TWOS, g, i) && (bits & 1) ? 2 : 1, 0};
+    const int64_t real = 1 + (int64_t)(bits >> 8 & 3), imaginary = 1 + (int64_t)(bits >> 16 & 3);
+    return (number){bits & 2 ? -real : real, bits & 4 ? -imaginary : imaginary};
+}
+
+static number contribution(const recipe *r, uint64_t g, uint64_t i) {
+    if (r->range.shape == SHAPE_COMPLEX && r->op == GCOLL_PRODUCT)
+        return complex_factor(r, g, i);
+    number x = {simple_value(r, g, i), 0};
+    if (r->range.shape == SHAPE_LOCATED)
+        x.second = (int64_t)(draw(g, i + BENCH_PERIOD) % INDICES);
+    else if (r->range.shape == SHAPE_COMPLEX)
+        x.second = simple_value(r, g, i + BENCH_PERIOD);
+    return x;
+}
+
+static int64_t combine_simple(gcoll_op op, int64_t a, int64_t b) {
     switch (op) {
     case GCOLL_PRODUCT:
         return a * b;
@@ -135,61 +187,94 @@ static int64_t combine(gcoll_op op, int64_t a, int64_t b) {
         return a | b;
     case GCOLL_BXOR:
         return a ^ b;
+    case GCOLL_LAND:
+        return a && b;
+    case GCOLL_LOR:
+        return a || b;
+    case GCOLL_LXOR:
+        return !a != !b;
     default: /* sum, avg */
         return a + b;
     }
 }
 
-static int64_t expected(const recipe *r, uint64_t i) {
-    int64_t result = contribution(r, 0, i);
-    for (uint64_t g = 1; g < r->total; g++)
-        result = combine(r->op, result, contribution(r, g, i));
-    return r->op == GCOLL_AVG ? result / (int64_t)r->total : result;
+static number combine(const recipe *r, number a, number b) {
+    const gcoll_op op = r->op;
+    if (r->range.shape == SHAPE_LOCATED) {
+        const bool is_first = a.first == b.first   ? a.second < b.second
+                              : op == GCOLL_MINLOC ? a.first < b.first
+                                                   : a.first > b.first;
+        return is_first ? a : b;
+    }
+    if (r->range.shape == SHAPE_COMPLEX && op == GCOLL_PRODUCT)
+        return (number){a.first * b.first - a.second * b.second, a.first * b.second + a.second * b.first};
+    return (number){combine_simple(op, a.first, b.first), combine_simple(op, a.second, b.second)};
 }
 
-/* An integer as float16 or bfloat16: the leading bits of float32, as it needs no rounding. */
-static uint16_t half_of(float value, bool bfloat16) {
+static number expected(const recipe *r, uint64_t i) {
+    number result = contribution(r, 0, i);
+    for (uint64_t g = 1; g < r->total; g++)
+        result = combine(r, result, contribution(r, g, i));
+    if (r->op == GCOLL_AVG)
+        result = (number){result.first / (int64_t)r->total, result.second / (int64_t)r->total};
+    return result;
+}
+
+/* An integer as a float of 16 or 8 bits: the leading bits of float32, as it needs no rounding. */
+static uint16_t narrow_of(float value, unsigned exponent_bits, unsigned fraction_bits) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
-    if (bfloat16)
-        return (uint16_t)(bits >> 16);
-    uint32_t sign = bits >> 16 & 0x8000u;
+    uint32_t sign = bits >> 31 << (exponent_bits + fraction_bits);
     if ((bits & 0x7fffffffu) == 0)
         return (uint16_t)sign;
-    uint32_t exponent = (bits >> 23 & 0xffu) - 127u + 15u; /* the two biases */
-    return (uint16_t)(sign | exponent << 10 | (bits >> 13 & 0x3ffu));
+    uint32_t bias = (1u << (exponent_bits - 1)) - 1;
+    uint32_t exponent = (bits >> 23 & 0xffu) - 127u + bias;
+    uint32_t fraction = bits >> (23 - fraction_bits) & ((1u << fraction_bits) - 1);
+    return (uint16_t)(sign | exponent << fraction_bits | fraction);
 }
 
-static void store(unsigned char *place, gcoll_type type, int64_t value) {
-    uint8_t u8 = (uint8_t)value;
-    uint16_t u16 = 0;
-    uint32_t u32 = (uint32_t)value;
+static void store_simple(unsigned char *place, gcoll_type type, int64_t value) {
     float f32 = (float)value;
     double f64 = (double)value;
+    uint16_t narrow = 0;
+    const void *from = &value; /* of integers the low bytes, which come first */
     switch (type) {
-    case GCOLL_INT8:
-    case GCOLL_UINT8:
-        memcpy(place, &u8, sizeof u8);
+    case GCOLL_FLOAT8_E4M3:
+        narrow = narrow_of(f32, 4, 3);
+        from = &narrow;
         break;
-    case GCOLL_INT32:
-    case GCOLL_UINT32:
-        memcpy(place, &u32, sizeof u32);
+    case GCOLL_FLOAT8_E5M2:
+        narrow = narrow_of(f32, 5, 2);
+        from = &narrow;
         break;
     case GCOLL_FLOAT16:
+        narrow = narrow_of(f32, 5, 10);
+        from = &narrow;
+        break;
     case GCOLL_BFLOAT16:
-        u16 = half_of(f32, type == GCOLL_BFLOAT16);
-        memcpy(place, &u16, sizeof u16);
+        narrow = narrow_of(f32, 8, 7);
+        from = &narrow;
         break;
     case GCOLL_FLOAT32:
-        memcpy(place, &f32, sizeof f32);
+        from = &f32;
         break;
     case GCOLL_FLOAT64:
-        memcpy(place, &f64, sizeof f64);
+        from = &f64;
         break;
-    default: /* 64-bit integers */
-        memcpy(place, &value, sizeof value);
+    default:
         break;
     }
+    memcpy(place, from, gcoll_type_size(type));
+}
+
+static void store(unsigned char *place, gcoll_type type, number value) {
+    const type_range *range = &ranges[type];
+    if (range->shape == SHAPE_NUMBER) {
+        store_simple(place, type, value.first);
+        return;
+    }
+    store_simple(place, range->first, value.first);
+    store_simple(place + gcoll_type_size(range->first), range->second, value.second);
 }
 
 bool bench_values_create(gcoll_type type, gcoll_op op, uint64_t total, bool reduces, bench_values *values) {

@@ -23,8 +23,6 @@ typedef struct bench_values {
     unsigned char *contributor; /* room for one */
 } bench_values;
 
-bool bench_type_is_integer(gcoll_type type);
-
 /* Fills buffers that a collective must overwrite. No test value of any type consists of this byte alone. */
 #define BENCH_POISON 0xa5
 

@@ -86,7 +86,7 @@ gcoll_status gcoll_cuda_divide(gcoll_accelerator *accelerator, uint32_t device, 
     int before = 0;
     gcoll_ticket *begun = NULL;
     gcoll_status status = GCOLL_OK;
-    if (divisor == 0 || (unsigned)type >= GCOLL_TYPE_COUNT)
+    if (divisor == 0 || gcoll_op_check(type, GCOLL_AVG) != GCOLL_OK)
         return gcoll_error(GCOLL_ERR_INVALID, "cuda: a division of type %u by %u", (unsigned)type, divisor);
     status = gcoll_cuda_begin(accelerator, device, GCOLL_CUDA_WITHIN, gates, gate_count, &begun, &before);
     if (status != GCOLL_OK)

@@ -1,5 +1,5 @@
 /*
- * cuda/formats.h - formats of 16 bits, to float32 and back, in C++ for devices and the host.
+ * cuda/formats.h - formats of 16 and 8 bits, to float32 and back, in C++ for devices and the host.
  *
  * On devices float16 is converted by the instructions for it, which round to nearest even, too; that is left
  * to a test on a device.
@@ -9,6 +9,7 @@
 
 #include <cstdint>
 
+#include "gcoll/base/float8.h"
 #include "gcoll/base/half.h"
 
 #if defined(__CUDACC__)
@@ -21,6 +22,7 @@
 namespace gcoll_cuda {
 
 struct Float16 {
+    using Element = uint16_t;
     GCOLL_BOTH static float widen(uint16_t x) {
 #if defined(__CUDA_ARCH__)
         return __half2float(__ushort_as_half(x));
@@ -38,8 +40,21 @@ struct Float16 {
 };
 
 struct Bfloat16 {
+    using Element = uint16_t;
     GCOLL_BOTH static float widen(uint16_t x) { return gcoll_bfloat16_widen(x); }
     GCOLL_BOTH static uint16_t round(float x) { return static_cast<uint16_t>(gcoll_bfloat16_round(x)); }
+};
+
+struct E4m3 {
+    using Element = uint8_t;
+    GCOLL_BOTH static float widen(uint8_t x) { return gcoll_e4m3_widen(x); }
+    GCOLL_BOTH static uint8_t round(float x) { return static_cast<uint8_t>(gcoll_e4m3_round(x)); }
+};
+
+struct E5m2 {
+    using Element = uint8_t;
+    GCOLL_BOTH static float widen(uint8_t x) { return gcoll_e5m2_widen(x); }
+    GCOLL_BOTH static uint8_t round(float x) { return static_cast<uint8_t>(gcoll_e5m2_round(x)); }
 };
 
 } // namespace gcoll_cuda

@@ -59,8 +59,8 @@ struct gcoll_cuda_nccl {
     clique *cliques;
 };
 
-/* ncclDataType_t and ncclRedOp_t. */
-static const int nccl_types[GCOLL_TYPE_COUNT] = {
+/* ncclDataType_t and ncclRedOp_t. Later types are not in every version of the library. */
+static const int nccl_types[GCOLL_FLOAT64 + 1] = {
     [GCOLL_INT8] = 0,   [GCOLL_UINT8] = 1,   [GCOLL_INT32] = 2,    [GCOLL_UINT32] = 3,  [GCOLL_INT64] = 4,
     [GCOLL_UINT64] = 5, [GCOLL_FLOAT16] = 6, [GCOLL_BFLOAT16] = 9, [GCOLL_FLOAT32] = 7, [GCOLL_FLOAT64] = 8,
 };
@@ -278,6 +278,9 @@ gcoll_status gcoll_cuda_nccl_prepare(gcoll_accelerator *accelerator, const gcoll
     gcoll_status status = gcoll_cuda_nccl_load(accelerator);
     if (status == GCOLL_OK)
         status = find_root(fold, &root);
+    if (status == GCOLL_OK && fold->type > GCOLL_FLOAT64)
+        status =
+            gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: NCCL has no type '%s'", gcoll_type_name(fold->type));
     if (status == GCOLL_OK && !nccl_op(fold->op, &op))
         status =
             gcoll_error(GCOLL_ERR_UNSUPPORTED, "cuda: NCCL has no operation '%s'", gcoll_op_name(fold->op));

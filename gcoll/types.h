@@ -3,13 +3,24 @@
  *
  * These rules hold for every algorithm and transport:
  *  - Integers wrap modulo 2^bits in sum and product (signed ones too: two's complement).
- *  - float16 and bfloat16 are widened to float32 for each application of the operation and rounded
- *    back to nearest-even; a NaN stays a NaN.
+ *  - Floats of 16 and 8 bits are widened to float32 for each application of the operation, and the result is
+ *    rounded once, to nearest even; a NaN stays a NaN.
+ *  - float8_e4m3 and float8_e5m2 are the formats of the OCP 8-bit Floating Point Specification 1.0. Results
+ *    do not saturate: what rounds to more than the largest number (448 and 57344) becomes infinity in
+ *    float8_e5m2, and NaN in float8_e4m3, which has no infinity.
  *  - min and max propagate NaN: if either operand is NaN the result is NaN. min(-0,+0) is -0 and
  *    max(-0,+0) is +0.
  *  - avg is the sum divided by the number of contributions (ranks times inputs per rank); integers
  *    truncate toward zero. The sum may overflow before the division.
- *  - and, or, xor act on the bits and are for integers only.
+ *  - Complex numbers have a real and an imaginary part, as those of C and C++. sum and avg go part by part.
+ *    (a + bi) * (c + di) is (ac - bd) + (ad + bc)i, each operation rounded by itself. Infinities are not
+ *    recovered, as annex G of C does.
+ *  - band, bor, bxor act on the bits and are for integers only.
+ *  - land, lor, lxor are the logical and, or, exclusive or. They are for bool and integers. Zero is
+ *    false, any other value is true, and the result is 0 or 1.
+ *  - minloc and maxloc are for elements of a value and an index. The result is the element with the least or
+ *    the greatest value and, of those with equal values, the one with the lowest index. Values compare as in
+ *    min and max: -0 is less than +0, and NaN wins. If several are NaN, the one with the lowest index wins.
  */
 #ifndef GCOLL_TYPES_H
 #define GCOLL_TYPES_H
@@ -34,8 +45,40 @@ typedef enum gcoll_type {
     GCOLL_BFLOAT16 = 7,
     GCOLL_FLOAT32 = 8,
     GCOLL_FLOAT64 = 9,
-    GCOLL_TYPE_COUNT = 10
+    GCOLL_INT16 = 10,
+    GCOLL_UINT16 = 11,
+    GCOLL_BOOL = 12,        /* a byte */
+    GCOLL_COMPLEX64 = 13,   /* two float32: the real part first */
+    GCOLL_COMPLEX128 = 14,  /* two float64 */
+    GCOLL_FLOAT8_E4M3 = 15, /* torch calls it float8_e4m3fn */
+    GCOLL_FLOAT8_E5M2 = 16,
+    GCOLL_FLOAT32_INT32 = 17, /* the structs below */
+    GCOLL_FLOAT64_INT64 = 18,
+    GCOLL_INT32_INT32 = 19,
+    GCOLL_INT64_INT64 = 20,
+    GCOLL_TYPE_COUNT = 21
 } gcoll_type;
+
+/* Elements of a value and an index, for minloc and maxloc. */
+typedef struct gcoll_float32_int32 {
+    float value;
+    int32_t index;
+} gcoll_float32_int32;
+
+typedef struct gcoll_float64_int64 {
+    double value;
+    int64_t index;
+} gcoll_float64_int64;
+
+typedef struct gcoll_int32_int32 {
+    int32_t value;
+    int32_t index;
+} gcoll_int32_int32;
+
+typedef struct gcoll_int64_int64 {
+    int64_t value;
+    int64_t index;
+} gcoll_int64_int64;
 
 /* Operations of reductions. */
 typedef enum gcoll_op {
@@ -48,7 +91,12 @@ typedef enum gcoll_op {
     GCOLL_BOR = 6,
     GCOLL_BXOR = 7,
     GCOLL_USER = 8, /* a function of the caller, see gcoll_user_op */
-    GCOLL_OP_COUNT = 9
+    GCOLL_LAND = 9,
+    GCOLL_LOR = 10,
+    GCOLL_LXOR = 11,
+    GCOLL_MINLOC = 12,
+    GCOLL_MAXLOC = 13,
+    GCOLL_OP_COUNT = 14
 } gcoll_op;
 
 /* A reduction: computes dst[i] = a[i] op b[i] for i in [0, count). count is in elements. dst may be a or b,
@@ -123,6 +171,10 @@ GCOLL_API const char *gcoll_op_name(gcoll_op op);
  * none; the text lists the allowed names. */
 GCOLL_API gcoll_status gcoll_type_parse(const char *name, gcoll_type *type);
 GCOLL_API gcoll_status gcoll_op_parse(const char *name, gcoll_op *op);
+
+/* Checks whether an operation is defined for a type. GCOLL_OK, or GCOLL_ERR_INVALID, whose text names both
+ * and lists the operations that the type has. GCOLL_USER is defined for every type. */
+GCOLL_API gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
 
 GCOLL_END_DECLS
 

@@ -1,5 +1,5 @@
-// bindings/torch/elements.cc - translates torch's element types and reductions to gcoll's, and reduces int16,
-// which gcoll does not have.
+// bindings/torch/elements.cc - translates torch's element types and reductions to gcoll's, and reduces int16
+// by functions of its own.
 #include "elements.h"
 
 #include <pybind11/pybind11.h>
@@ -51,7 +51,7 @@ Elements elements_to_move(at::ScalarType type) {
     return elements;
 }
 
-// ---- Reductions of int16, which gcoll does not have by itself -------------------------------
+// ---- Reductions of int16 --------------------------------------------------------------------
 
 struct Sum {
     int16_t operator()(int16_t a, int16_t b) const { return (int16_t)((uint16_t)a + (uint16_t)b); }

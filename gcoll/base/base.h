@@ -79,15 +79,15 @@ gcoll_kernel gcoll_kernel_find(gcoll_type type, gcoll_op op);
 extern const char *const gcoll_kernel_sets[];
 gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op);
 
-/* Sums and products of floating-point types are rounded, so they depend on the order. */
+/* The alignment of an element, in bytes, that buffers of calls must have. type must be valid. */
+size_t gcoll_type_alignment(gcoll_type type);
+
+/* Whether sums and products of the type are rounded, and so depend on the order: floats and complex numbers.
+ */
 bool gcoll_type_is_floating(gcoll_type type);
 
-/* Whether op is defined for type: GCOLL_OK, or GCOLL_ERR_INVALID naming both. GCOLL_USER is defined for
- * all. */
-gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
-
-/* data[i] /= divisor, in the type's arithmetic (float16 and bfloat16 through float32; integers
- * truncate toward zero). type must be valid, divisor > 0. Any alignment. */
+/* data[i] /= divisor, in the type's arithmetic (floats of 16 and 8 bits through float32; integers truncate
+ * toward zero). type must have GCOLL_AVG, divisor > 0. Any alignment. */
 void gcoll_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor);
 
 /* Scalar conversions, round to nearest even, NaN stays NaN (quiet), overflow to infinity. */

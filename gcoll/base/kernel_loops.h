@@ -8,8 +8,11 @@
  *     half_load(p), half_store(p, v)   sizeof(half_lanes) / 4 elements from and to memory of any alignment
  *
  * All sets give the same bits (but for the payload of a NaN): integer arithmetic is unsigned, so it wraps;
- * float32 and float64 are one IEEE operation an element; float16 and bfloat16 round as half.h does.
+ * float32 and float64 are one IEEE operation an element; float16 and bfloat16 round as half.h does, and 8-bit
+ * floats as float8.h does. The product of complex numbers has several operations. So these files are compiled
+ * without contraction of a product and a sum into one operation.
  */
+#include "gcoll/base/float8.h"
 #include "gcoll/base/half.h"
 #include "gcoll/base/kernels.h"
 
@@ -25,6 +28,7 @@
 #define ELEMENT(NAME, TYPE) typedef TYPE NAME __attribute__((aligned(1), may_alias))
 ELEMENT(i8, int8_t);
 ELEMENT(u8, uint8_t);
+ELEMENT(i16, int16_t);
 ELEMENT(u16, uint16_t);
 ELEMENT(i32, int32_t);
 ELEMENT(u32, uint32_t);
@@ -49,8 +53,8 @@ ELEMENT(f64, double);
     }
 
 /* Defines a divide kernel: data[i] = RESULT, in terms of x = data[i] and n = divisor. */
-#define DIVIDE(TYPE, RESULT)                                                                                 \
-    static void TYPE##_divide(void *data, uint64_t count, uint32_t n) {                                      \
+#define DIVIDE(NAME, TYPE, RESULT)                                                                           \
+    static void NAME(void *data, uint64_t count, uint32_t n) {                                               \
         TYPE *d = data;                                                                                      \
         INDEPENDENT                                                                                          \
         for (uint64_t i = 0; i < count; i++) {                                                               \
@@ -59,15 +63,20 @@ ELEMENT(f64, double);
         }                                                                                                    \
     }
 
-/* Kernels that signed types share with the unsigned type of the same width: sums, products and bitwise
- * operations. */
+/* Kernels that signed types share with the unsigned type of the same width: sums, products, bitwise and
+ * logical operations. The product is unsigned by its first factor: two uint16_t would be multiplied as int,
+ * and overflow. */
 #define UNSIGNED_KERNELS(TYPE)                                                                               \
     REDUCE(TYPE##_sum, TYPE, x + y)                                                                          \
-    REDUCE(TYPE##_product, TYPE, (x * y))                                                                    \
+    REDUCE(TYPE##_product, TYPE, 1u * x * y)                                                                 \
     REDUCE(TYPE##_band, TYPE, (x & y))                                                                       \
     REDUCE(TYPE##_bor, TYPE, x | y)                                                                          \
-    REDUCE(TYPE##_bxor, TYPE, x ^ y)
+    REDUCE(TYPE##_bxor, TYPE, x ^ y)                                                                         \
+    REDUCE(TYPE##_land, TYPE, (x != 0) & (y != 0))                                                           \
+    REDUCE(TYPE##_lor, TYPE, (x | y) != 0)                                                                   \
+    REDUCE(TYPE##_lxor, TYPE, (x != 0) ^ (y != 0))
 UNSIGNED_KERNELS(u8)
+UNSIGNED_KERNELS(u16)
 UNSIGNED_KERNELS(u32)
 UNSIGNED_KERNELS(u64)
 
@@ -76,6 +85,8 @@ UNSIGNED_KERNELS(u64)
     REDUCE(TYPE##_max, TYPE, x > y ? x : y)
 INTEGER_EXTREMES(i8)
 INTEGER_EXTREMES(u8)
+INTEGER_EXTREMES(i16)
+INTEGER_EXTREMES(u16)
 INTEGER_EXTREMES(i32)
 INTEGER_EXTREMES(u32)
 INTEGER_EXTREMES(i64)
@@ -83,7 +94,7 @@ INTEGER_EXTREMES(u64)
 
 /*
  * Minimum and maximum of floats of any width, in integers: no float instruction has these semantics in all
- * sets, flush-to-zero modes do not matter, and float16 and bfloat16 need no conversion.
+ * sets, flush-to-zero modes do not matter, and floats of 16 and 8 bits need no conversion.
  *
  * key() maps the bits of floats to signed integers in the same order, -0 just below +0. A NaN is beyond the
  * infinity of its sign, at one of NANS keys at either end. Adding NANS carries those at the high end round to
@@ -102,6 +113,8 @@ INTEGER_EXTREMES(u64)
     }                                                                                                        \
     REDUCE(NAME##_min, u##BITS, NAME##_nan_low(x) < NAME##_nan_low(y) ? x : y)                               \
     REDUCE(NAME##_max, u##BITS, NAME##_nan_high(x) > NAME##_nan_high(y) ? x : y)
+FLOAT_EXTREMES(e4m3, 8, 0x1)
+FLOAT_EXTREMES(e5m2, 8, 0x3)
 FLOAT_EXTREMES(half, 16, 0x3ff)
 FLOAT_EXTREMES(bfloat16, 16, 0x7f)
 FLOAT_EXTREMES(f32, 32, 0x7fffff)
@@ -114,14 +127,124 @@ REDUCE(f64_product, f64, (x * y))
 
 /* Divides as doubles, which is faster. A quotient of 32-bit integers that is not an integer differs from
  * the next integer by at least 2^-32, so rounding to double cannot reach it. */
-DIVIDE(i8, (double)x / n)
-DIVIDE(u8, (double)x / n)
-DIVIDE(i32, (double)x / n)
-DIVIDE(u32, (double)x / n)
-DIVIDE(i64, x / (int64_t)n)
-DIVIDE(u64, x / n)
-DIVIDE(f32, x / (float)n)
-DIVIDE(f64, x / n)
+DIVIDE(i8_divide, i8, (double)x / n)
+DIVIDE(u8_divide, u8, (double)x / n)
+DIVIDE(i16_divide, i16, (double)x / n)
+DIVIDE(u16_divide, u16, (double)x / n)
+DIVIDE(i32_divide, i32, (double)x / n)
+DIVIDE(u32_divide, u32, (double)x / n)
+DIVIDE(i64_divide, i64, x / (int64_t)n)
+DIVIDE(u64_divide, u64, x / n)
+DIVIDE(f32_divide, f32, x / (float)n)
+DIVIDE(f64_divide, f64, x / n)
+
+/* 8-bit floats through float32, four at a time in a 32-bit word, for the reason that 16-bit floats go in
+ * pairs. */
+#define QUARTER(NAME, SHIFT, OPERATOR)                                                                       \
+    (gcoll_##NAME##_round(gcoll_##NAME##_widen((x >> (SHIFT)) & 0xff)                                        \
+                              OPERATOR gcoll_##NAME##_widen((y >> (SHIFT)) & 0xff))                          \
+     << (SHIFT))
+#define FLOAT8_REDUCE(NAME, KERNEL, OPERATOR)                                                                \
+    static void KERNEL(void *dst, const void *a, const void *b, uint64_t count) {                            \
+        u32 *d = dst;                                                                                        \
+        const u32 *p = a, *q = b;                                                                            \
+        const uint64_t words = count / 4;                                                                    \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < words; i++) {                                                               \
+            uint32_t x = p[i], y = q[i];                                                                     \
+            d[i] = QUARTER(NAME, 0, OPERATOR) | QUARTER(NAME, 8, OPERATOR) | QUARTER(NAME, 16, OPERATOR) |   \
+                   QUARTER(NAME, 24, OPERATOR);                                                              \
+        }                                                                                                    \
+        u8 *rest = (u8 *)(d + words);                                                                        \
+        const u8 *left = (const u8 *)(p + words), *right = (const u8 *)(q + words);                          \
+        for (uint64_t i = 0; i < count % 4; i++) {                                                           \
+            uint32_t x = left[i], y = right[i];                                                              \
+            rest[i] = (uint8_t)QUARTER(NAME, 0, OPERATOR);                                                   \
+        }                                                                                                    \
+    }
+#define FLOAT8_KERNELS(NAME)                                                                                 \
+    FLOAT8_REDUCE(NAME, NAME##_sum, +)                                                                       \
+    FLOAT8_REDUCE(NAME, NAME##_product, *)                                                                   \
+    DIVIDE(NAME##_divide, u8, gcoll_##NAME##_round(gcoll_##NAME##_widen(x) / (float)n))
+FLOAT8_KERNELS(e4m3)
+FLOAT8_KERNELS(e5m2)
+
+/* -x by the bits, which a compiler does not make a subtraction of. */
+static inline float f32_negate(float x) {
+    return gcoll_float_of_bits(gcoll_float_bits(x) ^ 0x80000000u);
+}
+
+static inline double f64_negate(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits ^= (uint64_t)1 << 63;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Complex numbers: sums and quotients are those of their parts. In the product the difference is a sum. Where
+ * sums and differences alternate, gcc 12 takes an instruction of AVX-512 that does not round the product,
+ * even if told not to (-ffp-contract=off). */
+#define COMPLEX_KERNELS(NAME, PART)                                                                          \
+    static void NAME##_sum(void *dst, const void *a, const void *b, uint64_t count) {                        \
+        PART##_sum(dst, a, b, 2 * count);                                                                    \
+    }                                                                                                        \
+    static void NAME##_divide(void *data, uint64_t count, uint32_t n) {                                      \
+        PART##_divide(data, 2 * count, n);                                                                   \
+    }                                                                                                        \
+    static void NAME##_product(void *dst, const void *a, const void *b, uint64_t count) {                    \
+        PART *d = dst;                                                                                       \
+        const PART *p = a, *q = b;                                                                           \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            PART x = p[2 * i], x_imaginary = p[2 * i + 1];                                                   \
+            PART y = q[2 * i], y_imaginary = q[2 * i + 1];                                                   \
+            d[2 * i] = x * y + PART##_negate(x_imaginary * y_imaginary);                                     \
+            d[2 * i + 1] = x * y_imaginary + x_imaginary * y;                                                \
+        }                                                                                                    \
+    }
+COMPLEX_KERNELS(c64, f32)
+COMPLEX_KERNELS(c128, f64)
+
+/*
+ * A value and its index: the least or greatest value, of equal ones the lowest index. Values compare by keys,
+ * as above. But all NaN have one key here, beside that of the infinity, so that among them the index decides.
+ */
+#define FLOAT_KEYS(NAME, BITS, NANS)                                                                         \
+    static inline int##BITS##_t NAME##_low_key(uint##BITS##_t x) {                                           \
+        const int##BITS##_t key = NAME##_nan_low(x), nan_key = INT##BITS##_MIN + 2 * (NANS)-1;               \
+        return key > nan_key ? key : nan_key;                                                                \
+    }                                                                                                        \
+    static inline int##BITS##_t NAME##_high_key(uint##BITS##_t x) {                                          \
+        const int##BITS##_t key = NAME##_nan_high(x), nan_key = INT##BITS##_MAX - 2 * (NANS) + 1;            \
+        return key < nan_key ? key : nan_key;                                                                \
+    }
+FLOAT_KEYS(f32, 32, 0x7fffff)
+FLOAT_KEYS(f64, 64, 0xfffffffffffff)
+
+#define LOCATE(NAME, BITS, KEY, IS_BETTER)                                                                   \
+    static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
+        u##BITS *d = dst;                                                                                    \
+        const u##BITS *p = a, *q = b;                                                                        \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            u##BITS x = p[2 * i], x_index = p[2 * i + 1];                                                    \
+            u##BITS y = q[2 * i], y_index = q[2 * i + 1];                                                    \
+            int##BITS##_t x_key = KEY(x), y_key = KEY(y);                                                    \
+            int is_lower = (int##BITS##_t)x_index <= (int##BITS##_t)y_index;                                 \
+            int is_first = (x_key IS_BETTER y_key) | ((x_key == y_key) & is_lower);                          \
+            d[2 * i] = is_first ? x : y;                                                                     \
+            d[2 * i + 1] = is_first ? x_index : y_index;                                                     \
+        }                                                                                                    \
+    }
+LOCATE(f32_minloc, 32, f32_low_key, <)
+LOCATE(f32_maxloc, 32, f32_high_key, >)
+LOCATE(f64_minloc, 64, f64_low_key, <)
+LOCATE(f64_maxloc, 64, f64_high_key, >)
+LOCATE(i32_minloc, 32, (int32_t), <)
+LOCATE(i32_maxloc, 32, (int32_t), >)
+LOCATE(i64_minloc, 64, (int64_t), <)
+LOCATE(i64_maxloc, 64, (int64_t), >)
 
 /*
  * 16-bit floats through float32, two at a time as the halves of a 32-bit word. That vectorises into shifts
@@ -211,39 +334,61 @@ PAIR_DIVIDE(half_divide, gcoll_half_widen, gcoll_half_round)
     {                                                                                                        \
         [GCOLL_SUM] = UNSIGNED##_sum, [GCOLL_PRODUCT] = UNSIGNED##_product, [GCOLL_MIN] = SIGNED##_min,      \
         [GCOLL_MAX] = SIGNED##_max, [GCOLL_AVG] = UNSIGNED##_sum, [GCOLL_BAND] = UNSIGNED##_band,            \
-        [GCOLL_BOR] = UNSIGNED##_bor, [GCOLL_BXOR] = UNSIGNED##_bxor                                         \
+        [GCOLL_BOR] = UNSIGNED##_bor, [GCOLL_BXOR] = UNSIGNED##_bxor, [GCOLL_LAND] = UNSIGNED##_land,        \
+        [GCOLL_LOR] = UNSIGNED##_lor, [GCOLL_LXOR] = UNSIGNED##_lxor                                         \
     }
 #define FLOAT_ROW(NAME)                                                                                      \
     {                                                                                                        \
         [GCOLL_SUM] = NAME##_sum, [GCOLL_PRODUCT] = NAME##_product, [GCOLL_MIN] = NAME##_min,                \
         [GCOLL_MAX] = NAME##_max, [GCOLL_AVG] = NAME##_sum                                                   \
     }
+#define COMPLEX_ROW(NAME)                                                                                    \
+    { [GCOLL_SUM] = NAME##_sum, [GCOLL_PRODUCT] = NAME##_product, [GCOLL_AVG] = NAME##_sum }
+#define LOCATED_ROW(NAME)                                                                                    \
+    { [GCOLL_MINLOC] = NAME##_minloc, [GCOLL_MAXLOC] = NAME##_maxloc }
 
 const gcoll_kernel_table KERNEL_TABLE = {
     .reduce =
         {
             [GCOLL_INT8] = INTEGER_ROW(i8, u8),
             [GCOLL_UINT8] = INTEGER_ROW(u8, u8),
+            [GCOLL_INT16] = INTEGER_ROW(i16, u16),
+            [GCOLL_UINT16] = INTEGER_ROW(u16, u16),
             [GCOLL_INT32] = INTEGER_ROW(i32, u32),
             [GCOLL_UINT32] = INTEGER_ROW(u32, u32),
             [GCOLL_INT64] = INTEGER_ROW(i64, u64),
             [GCOLL_UINT64] = INTEGER_ROW(u64, u64),
+            [GCOLL_BOOL] = {[GCOLL_LAND] = u8_land, [GCOLL_LOR] = u8_lor, [GCOLL_LXOR] = u8_lxor},
+            [GCOLL_FLOAT8_E4M3] = FLOAT_ROW(e4m3),
+            [GCOLL_FLOAT8_E5M2] = FLOAT_ROW(e5m2),
             [GCOLL_FLOAT16] = FLOAT_ROW(half),
             [GCOLL_BFLOAT16] = FLOAT_ROW(bfloat16),
             [GCOLL_FLOAT32] = FLOAT_ROW(f32),
             [GCOLL_FLOAT64] = FLOAT_ROW(f64),
+            [GCOLL_COMPLEX64] = COMPLEX_ROW(c64),
+            [GCOLL_COMPLEX128] = COMPLEX_ROW(c128),
+            [GCOLL_FLOAT32_INT32] = LOCATED_ROW(f32),
+            [GCOLL_FLOAT64_INT64] = LOCATED_ROW(f64),
+            [GCOLL_INT32_INT32] = LOCATED_ROW(i32),
+            [GCOLL_INT64_INT64] = LOCATED_ROW(i64),
         },
     .divide =
         {
             [GCOLL_INT8] = i8_divide,
             [GCOLL_UINT8] = u8_divide,
+            [GCOLL_INT16] = i16_divide,
+            [GCOLL_UINT16] = u16_divide,
             [GCOLL_INT32] = i32_divide,
             [GCOLL_UINT32] = u32_divide,
             [GCOLL_INT64] = i64_divide,
             [GCOLL_UINT64] = u64_divide,
+            [GCOLL_FLOAT8_E4M3] = e4m3_divide,
+            [GCOLL_FLOAT8_E5M2] = e5m2_divide,
             [GCOLL_FLOAT16] = half_divide,
             [GCOLL_BFLOAT16] = bfloat16_divide,
             [GCOLL_FLOAT32] = f32_divide,
             [GCOLL_FLOAT64] = f64_divide,
+            [GCOLL_COMPLEX64] = c64_divide,
+            [GCOLL_COMPLEX128] = c128_divide,
         },
 };

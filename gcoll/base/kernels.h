@@ -15,7 +15,7 @@ typedef void (*gcoll_divide_kernel)(void *data, uint64_t count, uint32_t divisor
 
 typedef struct gcoll_kernel_table {
     gcoll_kernel reduce[GCOLL_TYPE_COUNT][GCOLL_OP_COUNT]; /* NULL if op is not defined for type */
-    gcoll_divide_kernel divide[GCOLL_TYPE_COUNT];
+    gcoll_divide_kernel divide[GCOLL_TYPE_COUNT];          /* NULL if type has no average */
 } gcoll_kernel_table;
 
 extern const gcoll_kernel_table gcoll_kernels_plain;

@@ -434,14 +434,16 @@ static struct range *ranges_for(gcoll_calls *calls, size_t room, struct range *f
     return calls->ranges;
 }
 
-static gcoll_status check_list(const gcoll_list *list, const char *name, uint32_t element_bytes,
+static gcoll_status check_list(const gcoll_list *list, const char *name, const gcoll_call *call,
                                struct range *ranges, size_t *used) {
+    const size_t alignment = gcoll_element_alignment(call);
     struct place place = {.list = name, .is_listed = true};
     gcoll_status status = GCOLL_OK;
     for (uint32_t k = 0; k < list->entries && status == GCOLL_OK; k++) {
         place.index = k;
-        status = check_buffer(list->at[k], &place, (list->offsets[k + 1] - list->offsets[k]) * element_bytes,
-                              gcoll_element_alignment(element_bytes), &ranges[(*used)++]);
+        status =
+            check_buffer(list->at[k], &place, (list->offsets[k + 1] - list->offsets[k]) * call->element_bytes,
+                         alignment, &ranges[(*used)++]);
     }
     return status;
 }
@@ -451,7 +453,7 @@ static gcoll_status check_list(const gcoll_list *list, const char *name, uint32_
 static gcoll_status check_buffers(const gcoll_arguments *arguments, gcoll_calls *calls,
                                   const gcoll_problem *problem, const gcoll_given *given, bool is_listed) {
     const gcoll_call *call = &arguments->call;
-    const size_t alignment = gcoll_element_alignment(call->element_bytes);
+    const size_t alignment = gcoll_element_alignment(call);
     const uint64_t in_bytes = gcoll_problem_in_count(problem) * call->element_bytes;
     const uint64_t out_bytes = gcoll_problem_space_count(problem, GCOLL_OUT) * call->element_bytes;
     struct place in = {.single = "input", .list = "options.inputs", .is_listed = is_listed};
@@ -476,10 +478,10 @@ static gcoll_status check_buffers(const gcoll_arguments *arguments, gcoll_calls 
             status = check_buffer(buffers->in[k], &in, in_bytes, alignment, &ranges[used++]);
     }
     if (status == GCOLL_OK && call->out_list > 0)
-        status = check_list(&buffers->out_list, out.single == in.single ? "inputs" : "outputs",
-                            call->element_bytes, ranges, &used);
+        status = check_list(&buffers->out_list, out.single == in.single ? "inputs" : "outputs", call, ranges,
+                            &used);
     if (status == GCOLL_OK && call->in_list > 0)
-        status = check_list(&buffers->in_list, "inputs", call->element_bytes, ranges, &used);
+        status = check_list(&buffers->in_list, "inputs", call, ranges, &used);
     return status == GCOLL_OK ? check_overlap(ranges, used) : status;
 }
 

@@ -52,9 +52,12 @@ static inline bool gcoll_call_is_auto(const gcoll_call *call) {
     return call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0;
 }
 
-/* The alignment of elements in bytes: the largest power of two that divides their size, 16 at most. */
-static inline size_t gcoll_element_alignment(uint32_t element_bytes) {
-    const uint32_t divides = element_bytes & (0U - element_bytes);
+/* The alignment of elements in bytes. Elements of the caller's own, whose type is uint8: the largest power of
+ * two that divides their size, 16 at most. */
+static inline size_t gcoll_element_alignment(const gcoll_call *call) {
+    const uint32_t divides = call->element_bytes & (0U - call->element_bytes);
+    if (call->type != GCOLL_UINT8)
+        return gcoll_type_alignment((gcoll_type)call->type);
     return divides < 16 ? divides : 16;
 }
 

@@ -213,8 +213,14 @@ static gcoll_local cheapest(gcoll_acceleration *acceleration, const gcoll_argume
     return GCOLL_LOCAL_PEER;
 }
 
-static bool is_bitwise(gcoll_op op) {
-    return op == GCOLL_BAND || op == GCOLL_BOR || op == GCOLL_BXOR;
+/* NCCL 2.10, the oldest that is used, has the first ten types, and no operations beyond arithmetic and
+ * extremes. */
+static gcoll_status check_nccl_has(gcoll_type type, gcoll_op op) {
+    if (type > GCOLL_FLOAT64)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "it has no type '%s'", gcoll_type_name(type));
+    if (op > GCOLL_AVG)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "it has no operation '%s'", gcoll_op_name(op));
+    return GCOLL_OK;
 }
 
 /* Decides where several buffers are reduced. Only the host can apply a user's function, or reduce where
@@ -248,9 +254,8 @@ static gcoll_status choose_local(gcoll_arguments *arguments, gcoll_acceleration 
     gcoll_status status = GCOLL_OK;
     if (by_nccl && call->buffers > 1 && !count(arguments).is_separate)
         status = gcoll_error(GCOLL_ERR_UNSUPPORTED, "each buffer must be on a device of its own");
-    if (by_nccl && call->buffers > 1 && call->collective == GCOLL_ALLREDUCE && is_bitwise((gcoll_op)call->op))
-        status =
-            gcoll_error(GCOLL_ERR_UNSUPPORTED, "it has no operation '%s'", gcoll_op_name((gcoll_op)call->op));
+    else if (by_nccl && call->buffers > 1 && call->collective == GCOLL_ALLREDUCE)
+        status = check_nccl_has((gcoll_type)call->type, (gcoll_op)call->op);
     if (status == GCOLL_OK)
         status = check_reach(acceleration, arguments, by_nccl ? GCOLL_REACH_NCCL : GCOLL_REACH_PEER);
     arguments->buffers.reach = by_nccl ? GCOLL_REACH_NCCL : GCOLL_REACH_PEER;

@@ -337,7 +337,7 @@ gcoll_status gcoll_run_create(gcoll_context *context, gcoll_cache_entry *entry, 
     run->entry = entry;
     run->plan = plan;
     run->type_bytes = entry->call.element_bytes;
-    run->alignment = gcoll_element_alignment(entry->call.element_bytes);
+    run->alignment = gcoll_element_alignment(&entry->call);
     uint32_t messages = 0;
     for (uint32_t i = 0; i < plan->step_count; i++)
         messages += gcoll_step_is_message(&plan->steps[i]);

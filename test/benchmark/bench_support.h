@@ -12,6 +12,21 @@ using program_test::contains;
 using program_test::lines;
 using program_test::strings;
 
+// All element types with the operations that they have.
+struct type_family {
+    strings types, ops;
+};
+
+inline const std::vector<type_family> families = {
+    {{"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"},
+     {"sum", "product", "min", "max", "avg", "band", "bor", "bxor", "land", "lor", "lxor"}},
+    {{"bool"}, {"land", "lor", "lxor"}},
+    {{"float8_e4m3", "float8_e5m2", "float16", "bfloat16", "float32", "float64"},
+     {"sum", "product", "min", "max", "avg"}},
+    {{"complex64", "complex128"}, {"sum", "product", "avg"}},
+    {{"float32_int32", "float64_int64", "int32_int32", "int64_int64"}, {"minloc", "maxloc"}},
+};
+
 constexpr unsigned limit_s = 60; // of one run; the kernel ends it then
 
 struct folder : program_test::folder {

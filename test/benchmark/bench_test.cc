@@ -75,7 +75,7 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--type=float"}, "float32"},
         {{"--op=plus"}, "product"},
         {{"--op=user"}, "built-in"},
-        {{"--op=band"}, "is 'band' with --type float32"},
+        {{"--op=band"}, "--op: is band with type float32; allowed are sum, product, min, max, avg, "},
         {{"--inputs=0"}, "from 1 to 1024"},
         {{"--collective=reduce", "--root=2"}, "allowed with 2 ranks is 0 to 1"},
         {{"--time=nan"}, "--time: is 'nan'; allowed is a time with its unit"},
@@ -447,18 +447,33 @@ INSTANTIATE_TEST_SUITE_P(All, Everything,
                                           testing::Range(0, static_cast<int>(GCOLL_COLLECTIVE_COUNT))));
 
 TEST(Bench, EveryTypeAndOperation) {
-    const strings integers = {"int8", "uint8", "int32", "uint32", "int64", "uint64"};
-    const strings reals = {"float16", "bfloat16", "float32", "float64"};
-    const strings ops = {"sum", "product", "min", "max", "avg", "band", "bor", "bxor"};
-    for (const strings &types : {integers, reals}) {
-        for (const std::string &type : types) {
-            for (size_t op = 0; op < (types == reals ? 5 : ops.size()); op++) {
-                outcome result = run({"--local=3", "--transport=inproc", "--type", type, "--op", ops[op],
-                                      "--bytes=8,24008", "--iterations=1", "--warmup=0", "--format=csv"});
-                EXPECT_EQ(result.status, 0) << type << " " << ops[op] << ": " << result.err;
+    size_t types = 0;
+    for (const auto &family : families) {
+        types += family.types.size();
+        for (const std::string &type : family.types) {
+            for (const std::string &op : family.ops) {
+                outcome result = run({"--local=3", "--transport=inproc", "--type", type, "--op", op,
+                                      "--bytes=16,24016", "--iterations=1", "--warmup=0", "--format=csv"});
+                EXPECT_EQ(result.status, 0) << type << " " << op << ": " << result.err;
             }
         }
     }
+    EXPECT_EQ(types, static_cast<size_t>(GCOLL_TYPE_COUNT));
+}
+
+// A type without a sum can be moved; what reduces needs an operation that the type has.
+TEST(Bench, TypesWithoutTheOperation) {
+    const strings common = {"--local=2", "--transport=inproc", "--bytes=16", "--iterations=1"};
+    const auto with = [&](const strings &more) {
+        strings all = common;
+        all.insert(all.end(), more.begin(), more.end());
+        return run(all);
+    };
+    EXPECT_EQ(with({"--collective=broadcast", "--type=float64_int64"}).status, 0);
+    outcome result = with({"--collective=all", "--type=bool"});
+    EXPECT_NE(result.status, 0);
+    EXPECT_TRUE(contains(result.err, "--op: is sum with type bool; allowed are land, lor, lxor, "))
+        << result.err;
 }
 
 // What is named runs, and the head of its table says what that means, unless --same asks for more.

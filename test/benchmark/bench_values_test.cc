@@ -1,8 +1,10 @@
 // The parts of gcoll_bench that can be wrong without a network: values, sizes, statistics.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -39,6 +41,12 @@ long double decode(gcoll_type type, const unsigned char *from) {
         return read(int8_t());
     case GCOLL_UINT8:
         return read(uint8_t());
+    case GCOLL_BOOL:
+        return read(uint8_t());
+    case GCOLL_INT16:
+        return read(int16_t());
+    case GCOLL_UINT16:
+        return read(uint16_t());
     case GCOLL_INT32:
         return read(int32_t());
     case GCOLL_UINT32:
@@ -47,6 +55,10 @@ long double decode(gcoll_type type, const unsigned char *from) {
         return static_cast<long double>(read(int64_t()));
     case GCOLL_UINT64:
         return static_cast<long double>(read(uint64_t()));
+    case GCOLL_FLOAT8_E4M3:
+        return binary(read(uint8_t()), 4, 3);
+    case GCOLL_FLOAT8_E5M2:
+        return binary(read(uint8_t()), 5, 2);
     case GCOLL_FLOAT16:
         return binary(read(uint16_t()), 5, 10);
     case GCOLL_BFLOAT16:
@@ -66,6 +78,10 @@ bool holds(gcoll_type type, long double x) {
         return x >= -128 && x <= 127;
     case GCOLL_UINT8:
         return x >= 0 && x <= 255;
+    case GCOLL_INT16:
+        return x >= -0x1p15L && x < 0x1p15L;
+    case GCOLL_UINT16:
+        return x >= 0 && x < 0x1p16L;
     case GCOLL_INT32:
         return x >= -0x1p31L && x < 0x1p31L;
     case GCOLL_UINT32:
@@ -74,6 +90,10 @@ bool holds(gcoll_type type, long double x) {
         return x >= -0x1p63L && x < 0x1p63L;
     case GCOLL_UINT64:
         return x >= 0 && x < 0x1p64L;
+    case GCOLL_FLOAT8_E4M3:
+        return a <= 16;
+    case GCOLL_FLOAT8_E5M2:
+        return a <= 8;
     case GCOLL_FLOAT16:
         return a <= 2048;
     case GCOLL_BFLOAT16:
@@ -86,7 +106,35 @@ bool holds(gcoll_type type, long double x) {
 }
 
 bool is_integer(gcoll_type type) {
-    return type <= GCOLL_UINT64;
+    return type <= GCOLL_UINT64 || type == GCOLL_INT16 || type == GCOLL_UINT16;
+}
+
+// The types of the halves of an element; of one without halves, its own type.
+const std::vector<gcoll_type> &halves(gcoll_type type) {
+    static const std::map<gcoll_type, std::vector<gcoll_type>> known = [] {
+        std::map<gcoll_type, std::vector<gcoll_type>> all = {
+            {GCOLL_COMPLEX64, {GCOLL_FLOAT32, GCOLL_FLOAT32}},
+            {GCOLL_COMPLEX128, {GCOLL_FLOAT64, GCOLL_FLOAT64}},
+            {GCOLL_FLOAT32_INT32, {GCOLL_FLOAT32, GCOLL_INT32}},
+            {GCOLL_FLOAT64_INT64, {GCOLL_FLOAT64, GCOLL_INT64}},
+            {GCOLL_INT32_INT32, {GCOLL_INT32, GCOLL_INT32}},
+            {GCOLL_INT64_INT64, {GCOLL_INT64, GCOLL_INT64}},
+        };
+        for (int type = 0; type < GCOLL_TYPE_COUNT; type++)
+            all.insert({static_cast<gcoll_type>(type), {static_cast<gcoll_type>(type)}});
+        return all;
+    }();
+    return known.at(type);
+}
+
+// Half h of an element.
+long double half(gcoll_type type, const unsigned char *from, size_t h) {
+    const std::vector<gcoll_type> &types = halves(type);
+    return decode(types[h], from + (h == 0 ? 0 : gcoll_type_size(types[0])));
+}
+
+bool is_defined(gcoll_type type, gcoll_op op) {
+    return gcoll_op_check(type, op) == GCOLL_OK;
 }
 
 long double apply(gcoll_op op, long double a, long double b) {
@@ -133,32 +181,33 @@ struct partials {
 };
 
 // The result, and the bounds of every partial sum: of all positive values, of all negative ones.
-partials combine(const Patterns &v, gcoll_type type, gcoll_op op, uint32_t total, uint32_t i) {
-    partials p = {decode(type, element(v, 0, i)), 0, 0, true};
+partials combine(const Patterns &v, gcoll_type type, gcoll_op op, uint32_t total, uint32_t i, size_t h) {
+    partials p = {half(type, element(v, 0, i), h), 0, 0, true};
     for (uint32_t g = 0; g < total; g++) {
-        long double x = decode(type, element(v, g, i));
-        p.exact = p.exact && holds(type, x);
+        long double x = half(type, element(v, g, i), h);
+        p.exact = p.exact && holds(halves(type)[h], x);
         (x > 0 ? p.positive : p.negative) += x;
         p.result = g > 0 ? apply(op, p.result, x) : x;
     }
     return p;
 }
 
-void expect_exact(gcoll_type type, gcoll_op op, uint32_t total) {
+void expect_exact(gcoll_type type, gcoll_op op, uint32_t total, size_t h) {
     Patterns v(type, op, total);
+    const gcoll_type own = halves(type)[h];
     uint32_t stride = total <= 64 ? 1 : 13; // large totals take long
     for (uint32_t i = 0; i < BENCH_PERIOD; i += stride) {
-        partials p = combine(v, type, op, total, i);
+        partials p = combine(v, type, op, total, i, h);
         ASSERT_TRUE(p.exact) << "an input is not held at " << i;
         if (op == GCOLL_SUM || op == GCOLL_AVG)
-            ASSERT_TRUE(holds(type, p.positive) && holds(type, p.negative)) << "at " << i;
+            ASSERT_TRUE(holds(own, p.positive) && holds(own, p.negative)) << "at " << i;
         else if (op == GCOLL_PRODUCT)
             ASSERT_LE(std::fabs(p.result), 64);
         if (op == GCOLL_AVG) {
             p.result = is_integer(type) ? std::trunc(p.result / total) : p.result / total;
             ASSERT_EQ(p.result, std::trunc(p.result)) << "the average is no integer at " << i;
         }
-        ASSERT_EQ(decode(type, v.result + i * v.element_bytes), p.result) << "at " << i;
+        ASSERT_EQ(half(type, v.result + i * v.element_bytes, h), p.result) << "at " << i;
     }
 }
 
@@ -166,7 +215,11 @@ TEST_P(Values, ArithmeticIsExactInAnyOrder) {
     for (gcoll_op op : {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MIN, GCOLL_MAX, GCOLL_AVG}) {
         for (uint32_t total : totals) {
             SCOPED_TRACE(std::string(gcoll_op_name(op)) + " of " + std::to_string(total));
-            expect_exact(static_cast<gcoll_type>(GetParam()), op, total);
+            auto type = static_cast<gcoll_type>(GetParam());
+            if (!is_defined(type, op) || (op == GCOLL_PRODUCT && halves(type).size() > 1))
+                continue;
+            for (size_t h = 0; h < halves(type).size(); h++)
+                expect_exact(type, op, total, h);
         }
     }
 }
@@ -196,12 +249,70 @@ TEST_P(Values, BitOperations) {
     }
 }
 
+// Walks over the results, and checks each against all inputs by `reduce`, which gets two elements as two
+// numbers.
+template <class Reduce> void expect_halves(gcoll_type type, gcoll_op op, uint32_t total, Reduce reduce) {
+    using Number = std::pair<long double, long double>;
+    Patterns v(type, op, total);
+    const auto read = [type](const unsigned char *from) {
+        return Number(half(type, from, 0), halves(type).size() > 1 ? half(type, from, 1) : 0);
+    };
+    for (uint32_t i = 0; i < BENCH_PERIOD; i += total <= 64 ? 1 : 13) { // large totals take long
+        Number result = read(element(v, 0, i));
+        for (uint32_t g = 1; g < total; g++)
+            result = reduce(result, read(element(v, g, i)));
+        ASSERT_EQ(read(v.result + i * v.element_bytes), result) << "at " << i;
+    }
+}
+
+TEST_P(Values, LogicalOperations) {
+    auto type = static_cast<gcoll_type>(GetParam());
+    if (!is_integer(type) && type != GCOLL_BOOL)
+        return;
+    using Number = std::pair<long double, long double>;
+    for (uint32_t total : totals) {
+        SCOPED_TRACE(total);
+        expect_halves(
+            type, GCOLL_LAND, total,
+            [](Number a, Number b) { return Number(a.first != 0 && b.first != 0, 0); });
+        expect_halves(
+            type, GCOLL_LOR, total,
+            [](Number a, Number b) { return Number(a.first != 0 || b.first != 0, 0); });
+        expect_halves(type, GCOLL_LXOR, total,
+                      [](Number a, Number b) { return Number((a.first != 0) != (b.first != 0), 0); });
+    }
+}
+
+TEST_P(Values, ComplexProductsAndLocations) {
+    auto type = static_cast<gcoll_type>(GetParam());
+    using Number = std::pair<long double, long double>;
+    for (uint32_t total : totals) {
+        SCOPED_TRACE(total);
+        if (type == GCOLL_COMPLEX64 || type == GCOLL_COMPLEX128)
+            expect_halves(type, GCOLL_PRODUCT, total, [](Number a, Number b) {
+                Number c(a.first * b.first - a.second * b.second, a.first * b.second + a.second * b.first);
+                EXPECT_LE(std::fabs(c.first) + std::fabs(c.second), 512);
+                return c;
+            });
+        if (is_defined(type, GCOLL_MINLOC)) {
+            expect_halves(
+                type, GCOLL_MINLOC, total, [](Number a, Number b) { return std::min(a, b); });
+            expect_halves(type, GCOLL_MAXLOC, total, [](Number a, Number b) {
+                return a.first == b.first ? std::min(a, b) : std::max(a, b);
+            });
+        }
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, Values, testing::Range(0, static_cast<int>(GCOLL_TYPE_COUNT)));
 
 TEST(BenchValues, EveryLossAndShiftShows) {
     for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
         auto type = static_cast<gcoll_type>(t);
-        for (gcoll_op op : {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MIN, GCOLL_MAX, GCOLL_AVG}) {
+        for (gcoll_op op : {GCOLL_SUM, GCOLL_PRODUCT, GCOLL_MIN, GCOLL_MAX, GCOLL_AVG, GCOLL_LAND, GCOLL_LOR,
+                            GCOLL_LXOR, GCOLL_MINLOC, GCOLL_MAXLOC}) {
+            if (!is_defined(type, op))
+                continue;
             Patterns v(type, op, 4);
             std::vector<unsigned char> data(2 * BENCH_PERIOD * v.element_bytes);
             bench_fill(data.data(), v.result, v.element_bytes, 0, 2 * BENCH_PERIOD);
@@ -242,7 +353,12 @@ TEST(BenchValues, CountsAndLocatesWrongElements) {
 
 TEST(BenchValues, GarbageIsNoValue) {
     for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
-        Patterns v(static_cast<gcoll_type>(t), GCOLL_SUM, 3);
+        auto type = static_cast<gcoll_type>(t);
+        Patterns v(type,
+                   is_defined(type, GCOLL_SUM) ? GCOLL_SUM
+                   : type == GCOLL_BOOL        ? GCOLL_LOR
+                                               : GCOLL_MINLOC,
+                   3);
         std::vector<unsigned char> garbage(BENCH_PERIOD * v.element_bytes, BENCH_POISON);
         uint64_t first;
         EXPECT_GT(bench_count_wrong(garbage.data(), v.result, v.element_bytes, 0, BENCH_PERIOD, &first),

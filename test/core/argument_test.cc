@@ -81,12 +81,18 @@ void refuse_the_rest(gcoll_context *c, float *data) {
     gcoll_allreduce_options odd = by("ring\x1b[2J\n\x7f\xc3\xa4");
     expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_SUM, &odd), GCOLL_ERR_INVALID,
                    "'ring?[2J??\xc3\xa4'");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, static_cast<gcoll_type>(10), GCOLL_SUM, nullptr),
+    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_TYPE_COUNT, GCOLL_SUM, nullptr),
                    GCOLL_ERR_INVALID, "type");
-    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, static_cast<gcoll_op>(9), nullptr),
+    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_OP_COUNT, nullptr),
                    GCOLL_ERR_INVALID, "op");
     expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_BAND, nullptr),
                    GCOLL_ERR_INVALID, "float32");
+    expect_refused(gcoll_allreduce(c, nullptr, data, 2, GCOLL_COMPLEX64, GCOLL_MAX, nullptr),
+                   GCOLL_ERR_INVALID, "op: is max with type complex64; allowed are sum, product, avg, and");
+    expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_LXOR, nullptr),
+                   GCOLL_ERR_INVALID, "op: is lxor with type float32; allowed are sum,");
+    expect_refused(gcoll_reduce(c, data, data + 16, 2, GCOLL_FLOAT32_INT32, GCOLL_SUM, 0, nullptr),
+                   GCOLL_ERR_INVALID, "allowed are minloc, maxloc, and");
     expect_refused(gcoll_allreduce(c, nullptr, data, 4, GCOLL_FLOAT32, GCOLL_USER, nullptr),
                    GCOLL_ERR_INVALID, "user_op");
     expect_refused(gcoll_broadcast(c, data, 4, GCOLL_FLOAT32, 3, nullptr), GCOLL_ERR_INVALID, "root");

@@ -99,11 +99,11 @@ void expect_same(gcoll_type type, gcoll_op op, const Bytes &got, const Bytes &wa
         element_oracle::Bits x = 0, y = 0;
         memcpy(&x, &got[i], size);
         memcpy(&y, &wanted[i], size);
-        const bool nans = element_oracle::is_nan(type, x) && element_oracle::is_nan(type, y);
-        const bool exact = op == GCOLL_MIN || op == GCOLL_MAX;
-        if (x != y && !(nans && !exact) && wrong++ < 3)
+        const bool exact = op == GCOLL_MIN || op == GCOLL_MAX || op == GCOLL_MINLOC || op == GCOLL_MAXLOC;
+        if (x != y && (exact || !element_oracle::same(type, x, y)) && wrong++ < 3)
             ADD_FAILURE() << what << ": " << gcoll_type_name(type) << " " << gcoll_op_name(op) << " ["
-                          << i / size << std::hex << "]: 0x" << x << ", not 0x" << y;
+                          << i / size << "]: " << element_oracle::hex(x) << ", not "
+                          << element_oracle::hex(y);
     }
     EXPECT_EQ(wrong, 0u) << what;
 }
@@ -119,7 +119,7 @@ Bytes folded_by_host(const std::vector<Bytes> &operands, gcoll_type type, gcoll_
 TEST_F(CudaGpu, FoldsEveryTypeAndOperationAsTheHostDoes) {
     const size_t count = 100003;
     for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
-        for (int o = 0; o < GCOLL_USER; o++) {
+        for (int o = 0; o < GCOLL_OP_COUNT; o++) {
             const gcoll_type type = static_cast<gcoll_type>(t);
             const gcoll_op op = static_cast<gcoll_op>(o);
             if (!gcoll_kernel_find(type, op))
@@ -185,6 +185,8 @@ TEST_F(CudaGpu, RoundsEverySixteenBitFloatAsTheHostDoes) {
 TEST_F(CudaGpu, DividesEveryTypeAsTheHostDoes) {
     for (int t = 0; t < GCOLL_TYPE_COUNT; t++) {
         const gcoll_type type = static_cast<gcoll_type>(t);
+        if (!element_oracle::defined(type, GCOLL_AVG))
+            continue;
         const size_t count = 50001;
         for (uint32_t divisor : {1u, 3u, 12u, 0x80000000u, 0xffffffffu}) {
             Bytes wanted = random_bytes(count * gcoll_type_size(type), divisor);

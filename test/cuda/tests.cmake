@@ -2,6 +2,8 @@
 # the tests' own, where the toolkit's headers are; and what needs a device says so where there is none.
 list(APPEND computing_tests cuda_elements_test)
 gcoll_test(cuda_elements_test PLAIN LAYERS gcoll_base SOURCES cuda_elements_test.cc)
+# A device is told operation by operation what to round; a compiler for the host may otherwise fuse a product with a sum.
+target_compile_options(cuda_elements_test PRIVATE -ffp-contract=off)
 # UBSan looks at the library, not at the tests: but what the kernels compute with is a header that only C++ and CUDA include.
 if(CMAKE_C_FLAGS MATCHES "undefined")
   target_compile_options(cuda_elements_test PRIVATE -fsanitize=undefined -fno-sanitize-recover=all)

@@ -56,12 +56,20 @@ def content(value):
 
 class Kinds(unittest.TestCase):
     def test_numpy_types(self):
-        for name in ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64"):
-            data = numpy.arange(6, dtype=name).reshape(2, 3)
+        for name in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32",
+                     "float64", "complex64", "complex128"):
+            data = numpy.arange(6).astype(name).reshape(2, 3)
             self.assertEqual(found(data), (name, 6, data.nbytes, False))
             self.assertEqual(content(data), data.tobytes())
             self.assertTrue(_buffers.resolve(data, "input").element.reduces)
-        for name in ("int16", "uint16", "complex64", "complex128", "M8[ns]", "S5", "U3", "i4,f8", ">i4", ">f8"):
+        for fields, name in (("f4,i4", "float32_int32"), ("f8,i8", "float64_int64"), ("i4,i4", "int32_int32"),
+                             ("i8,i8", "int64_int64")):
+            data = numpy.zeros((2, 3), fields)
+            self.assertEqual(found(data), (name, 6, data.nbytes, False))
+            self.assertTrue(_buffers.resolve(data, "input").element.reduces)
+        padded = numpy.dtype({"names": ["a", "b"], "formats": ["f4", "i4"], "offsets": [0, 8]})
+        for name in ("M8[ns]", "S5", "U3", "i4,f8", "i4,f4", "f8,i4", "f4,i4,i4", "f4,2i4", ">f4,i4", padded, ">i2",
+                     ">c8", ">i4", ">f8"):
             data = numpy.zeros(3, name)
             element = _buffers.resolve(data, "input").element
             self.assertFalse(element.reduces, name)
@@ -193,9 +201,14 @@ class Refused(unittest.TestCase):
         self.refuses(ValueError, "input: is not C-contiguous", "allreduce", Dlpack(numpy.zeros((2, 3)).T))
 
     def test_types(self):
-        self.refuses(TypeError, "input: has elements of type int16, which gcoll cannot reduce; allowed are int8",
-                     "allreduce", numpy.zeros(2, "i2"))
-        self.refuses(TypeError, "type complex128", "reduce", numpy.zeros(2, complex))
+        self.refuses(TypeError, "input: has elements of type >i2, which gcoll cannot reduce; allowed are int8",
+                     "allreduce", numpy.zeros(2, ">i2"))
+        self.refuses(TypeError, "type datetime64", "reduce", numpy.zeros(2, "M8[ns]"))
+        self.refuses(gcoll.InvalidError, "op: is max with type complex128; allowed are sum, product, avg, and", "reduce",
+                     numpy.zeros(2, complex), op="max")
+        self.refuses(gcoll.InvalidError, "op: is sum with type float32_int32; allowed are minloc, maxloc, and",
+                     "allreduce", numpy.zeros(2, "f4,i4"))
+        self.refuses(gcoll.InvalidError, "op: is lxor with type float64", "allreduce", numpy.zeros(2), op="lxor")
         self.refuses(TypeError, "out: has elements of type float32; allowed are float64, as input has", "allreduce",
                      numpy.zeros(2), numpy.zeros(2, "f4"))
         self.refuses(TypeError, "op: is 'sum', but input has elements of type bool", "allreduce", numpy.zeros(2, bool))

@@ -92,12 +92,34 @@ class Oracle(Case):
 
     def test_allreduce_of_every_type(self):
         def check(context, form):
-            for dtype in ("i1", "u1", "i4", "u4", "i8", "u8", "f2", "f4", "f8"):
-                given = [numpy.arange(5, dtype=dtype) + numpy.dtype(dtype).type(r) for r in range(context.size)]
+            for dtype in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"):
+                given = [numpy.arange(5).astype(dtype) + numpy.dtype(dtype).type(r) for r in range(context.size)]
                 self.equal(call(context, form, "allreduce", given[context.rank]), sum(given))
-            flags = [numpy.array([True, r == 0, False]) for r in range(context.size)]
-            self.equal(call(context, form, "allreduce", flags[context.rank], op="bor"),
-                       numpy.array([True, True, False]))
+            flags = [numpy.array([True, r == 0, False, r < 2]) for r in range(context.size)]
+            for ops, numpys in ((("land", "min", "band"), numpy.logical_and), (("lor", "max", "bor"), numpy.logical_or),
+                                (("lxor", "bxor"), numpy.logical_xor)):
+                for op in ops:
+                    self.equal(call(context, form, "allreduce", flags[context.rank], op=op), numpys.reduce(flags))
+        self.on_all(check)
+
+    def test_complex_product(self):
+        def check(context, form):
+            given = [numpy.array([1 + 2j, 1j, 3]) + r for r in range(context.size)]
+            self.equal(call(context, form, "allreduce", given[context.rank], op="product"),
+                       numpy.multiply.reduce(given))
+        self.on_all(check)
+
+    def test_locations(self):
+        def check(context, form):
+            for fields in ("f4,i4", "f8,i8", "i4,i4", "i8,i8"):
+                values = numpy.array([[3, 1, 2], [1, 1, 2], [2, 3, 1], [1, 3, 2], [3, 1, 1]])[:context.size]
+                given = numpy.zeros(3, fields)
+                given["f0"], given["f1"] = values[context.rank], context.rank
+                for op, numpys in (("minloc", numpy.argmin), ("maxloc", numpy.argmax)):
+                    result = call(context, form, "allreduce", given, op=op)
+                    wanted = numpys(values, axis=0)  # of equal ones the first
+                    self.equal(result["f1"], wanted.astype(fields[3:]))
+                    self.equal(result["f0"], values[wanted, range(3)].astype(fields[:2]))
         self.on_all(check)
 
     def test_shapes_stay(self):

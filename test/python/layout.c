@@ -253,8 +253,9 @@ static void constants(void) {
     VALUE(GCOLL_WOKEN);
     for (int type = 0; type < GCOLL_TYPE_COUNT; type++)
         printf("type %s %d\n", gcoll_type_name((gcoll_type)type), type);
-    for (int op = 0; op < GCOLL_USER; op++)
-        printf("op %s %d\n", gcoll_op_name((gcoll_op)op), op);
+    for (int op = 0; op < GCOLL_OP_COUNT; op++)
+        if (op != GCOLL_USER)
+            printf("op %s %d\n", gcoll_op_name((gcoll_op)op), op);
     for (int collective = 0; collective < GCOLL_COLLECTIVE_COUNT; collective++)
         printf("collective %s %d\n", gcoll_collective_name((gcoll_collective)collective), collective);
 }

@@ -406,7 +406,9 @@ TEST(StagingDeclared, WhatNcclCannotDoIsRefused) {
         options.memory = &memory;
         options.inputs = data;
         options.buffers = 2;
-        for (gcoll_op op : {GCOLL_BAND, GCOLL_BOR, GCOLL_BXOR})
+        expect_told(gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_INT16, GCOLL_MAX, &options),
+                    GCOLL_ERR_UNSUPPORTED, "memory.local: is nccl: it has no type 'int16'");
+        for (gcoll_op op : {GCOLL_BAND, GCOLL_BOR, GCOLL_BXOR, GCOLL_LAND})
             expect_told(gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_INT32, op, &options),
                         GCOLL_ERR_UNSUPPORTED, "memory.local: is nccl: it has no operation");
         EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_INT32, GCOLL_MAX, &options));

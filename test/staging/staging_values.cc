@@ -11,7 +11,7 @@ namespace {
 
 using element_oracle::Bits;
 
-// Small, so that all that is made of them is exact in every type.
+// Small, so that all that is made of them is exact in every type that is drawn.
 int64_t value(const Call &call, uint32_t contribution, uint64_t i, uint32_t run) {
     const auto mixed = static_cast<uint32_t>((i + 1) * 2654435761u ^
                                              ((call.number + run * 131) * 40503u + contribution * 97777u));
@@ -25,8 +25,10 @@ int64_t apply(gcoll_op op, int64_t a, int64_t b) {
     case GCOLL_PRODUCT:
         return a * b;
     case GCOLL_MIN:
+    case GCOLL_MINLOC:
         return std::min(a, b);
     case GCOLL_MAX:
+    case GCOLL_MAXLOC:
         return std::max(a, b);
     case GCOLL_BAND:
         return a & b;
@@ -34,6 +36,10 @@ int64_t apply(gcoll_op op, int64_t a, int64_t b) {
         return a | b;
     case GCOLL_BXOR:
         return a ^ b;
+    case GCOLL_LAND:
+        return a != 0 && b != 0;
+    case GCOLL_LXOR:
+        return (a != 0) != (b != 0);
     case GCOLL_USER: // it keeps its right operand
         return b;
     default:
@@ -41,22 +47,28 @@ int64_t apply(gcoll_op op, int64_t a, int64_t b) {
     }
 }
 
-// The 16-bit floats of small numbers; finding one takes long.
-const std::vector<Bits> &short_floats(gcoll_type type) {
+// The floats of 16 and 8 bits of small numbers; finding one takes long.
+const std::vector<Bits> &narrow_floats(gcoll_type type) {
     static const auto make = [](gcoll_type of) {
         std::vector<Bits> table;
         for (int i = 0; i <= 256; i++)
             table.push_back(element_oracle::encode(of, i));
         return table;
     };
-    static const std::vector<Bits> half = make(GCOLL_FLOAT16), brain = make(GCOLL_BFLOAT16);
-    return type == GCOLL_FLOAT16 ? half : brain;
+    static const std::vector<Bits> half = make(GCOLL_FLOAT16), brain = make(GCOLL_BFLOAT16),
+                                   e4m3 = make(GCOLL_FLOAT8_E4M3), e5m2 = make(GCOLL_FLOAT8_E5M2);
+    return type == GCOLL_FLOAT16       ? half
+           : type == GCOLL_BFLOAT16    ? brain
+           : type == GCOLL_FLOAT8_E4M3 ? e4m3
+                                       : e5m2;
 }
 
 Bits encode(gcoll_type type, int64_t x) {
-    if (type == GCOLL_FLOAT16 || type == GCOLL_BFLOAT16)
-        return short_floats(type).at(static_cast<size_t>(x));
-    if (type >= GCOLL_FLOAT16)
+    if (element_oracle::has_halves(type)) // a real number, or a value with the index 0
+        return element_oracle::join(type, encode(element_oracle::first_type(type), x), 0);
+    if (element_oracle::shape_of(type).is_float && element_oracle::shape_of(type).bytes <= 2)
+        return narrow_floats(type).at(static_cast<size_t>(x));
+    if (element_oracle::shape_of(type).is_float)
         return element_oracle::encode(type, static_cast<double>(x));
     return static_cast<Bits>(x) & element_oracle::mask(type);
 }

@@ -5,6 +5,7 @@
  * flags of the set, as a user would compile a loop of his own: nothing here but what a compiler makes of it,
  * and the non-temporal stores, which none makes by itself.
  */
+#include "gcoll/base/float8.h"
 #include "gcoll/base/half.h"
 #include "tools/kernels/kernels.h"
 
@@ -59,15 +60,16 @@ static void sum_stream(void *dst, const void *a, const void *b, uint64_t count) 
  * NOLINTBEGIN(bugprone-macro-parentheses) */
 
 /* dst[i] = RESULT, in terms of x = a[i] and y = b[i]. */
-#define LOOP(NAME, TYPE, RESULT)                                                                             \
+#define STRUCT_LOOP(NAME, TYPE, RESULT)                                                                      \
     static void NAME(void *dst, const void *a, const void *b, uint64_t count) {                              \
         TYPE *d = dst;                                                                                       \
         const TYPE *p = a, *q = b;                                                                           \
         for (uint64_t i = 0; i < count; i++) {                                                               \
             TYPE x = p[i], y = q[i];                                                                         \
-            d[i] = (TYPE)(RESULT);                                                                           \
+            d[i] = RESULT;                                                                                   \
         }                                                                                                    \
     }
+#define LOOP(NAME, TYPE, RESULT) STRUCT_LOOP(NAME, TYPE, (TYPE)(RESULT))
 
 #define LOOPS_OF(NAME, TYPE)                                                                                 \
     LOOP(NAME##_sum, TYPE, x + y)                                                                            \
@@ -75,24 +77,48 @@ static void sum_stream(void *dst, const void *a, const void *b, uint64_t count) 
     LOOP(NAME##_min, TYPE, x < y ? x : y)                                                                    \
     LOOP(NAME##_max, TYPE, x > y ? x : y)
 LOOPS_OF(i8, uint8_t)
+LOOPS_OF(i16, uint16_t)
 LOOPS_OF(i32, uint32_t)
 LOOPS_OF(i64, uint64_t)
 LOOPS_OF(f32, float)
 LOOPS_OF(f64, double)
 
 /* Through float32, an element at a time. */
-#define NARROW_LOOPS_OF(NAME, WIDEN, ROUND)                                                                  \
-    LOOP(NAME##_sum, uint16_t, ROUND(WIDEN(x) + WIDEN(y)))                                                   \
-    LOOP(NAME##_product, uint16_t, ROUND(WIDEN(x) * WIDEN(y)))                                               \
-    LOOP(NAME##_min, uint16_t, WIDEN(x) < WIDEN(y) ? x : y)                                                  \
-    LOOP(NAME##_max, uint16_t, WIDEN(x) > WIDEN(y) ? x : y)
-NARROW_LOOPS_OF(bfloat16, gcoll_bfloat16_widen, gcoll_bfloat16_round)
+#define NARROW_LOOPS_OF(NAME, TYPE, WIDEN, ROUND)                                                            \
+    LOOP(NAME##_sum, TYPE, ROUND(WIDEN(x) + WIDEN(y)))                                                       \
+    LOOP(NAME##_product, TYPE, ROUND(WIDEN(x) * WIDEN(y)))                                                   \
+    LOOP(NAME##_min, TYPE, WIDEN(x) < WIDEN(y) ? x : y)                                                      \
+    LOOP(NAME##_max, TYPE, WIDEN(x) > WIDEN(y) ? x : y)
+NARROW_LOOPS_OF(bfloat16, uint16_t, gcoll_bfloat16_widen, gcoll_bfloat16_round)
+NARROW_LOOPS_OF(e4m3, uint8_t, gcoll_e4m3_widen, gcoll_e4m3_round)
+NARROW_LOOPS_OF(e5m2, uint8_t, gcoll_e5m2_widen, gcoll_e5m2_round)
 /* The compiler's own type where it has one. */
 #if defined(__FLT16_MAX__)
 LOOPS_OF(half, _Float16)
 #else
-NARROW_LOOPS_OF(half, gcoll_half_widen, gcoll_half_round)
+NARROW_LOOPS_OF(half, uint16_t, gcoll_half_widen, gcoll_half_round)
 #endif
+
+/* Complex numbers, as structs. */
+#define COMPLEX_LOOPS_OF(NAME, PART)                                                                         \
+    typedef struct NAME {                                                                                    \
+        PART real, imaginary;                                                                                \
+    } NAME;                                                                                                  \
+    STRUCT_LOOP(NAME##_sum, NAME, ((NAME){x.real + y.real, x.imaginary + y.imaginary}))                      \
+    STRUCT_LOOP(                                                                                             \
+        NAME##_product, NAME,                                                                                \
+        ((NAME){x.real * y.real - x.imaginary * y.imaginary, x.real * y.imaginary + x.imaginary * y.real}))
+COMPLEX_LOOPS_OF(c64, float)
+COMPLEX_LOOPS_OF(c128, double)
+
+/* A value and its index, as the structs of gcoll/types.h. */
+#define LOCATED_LOOPS_OF(NAME, TYPE)                                                                         \
+    STRUCT_LOOP(NAME##_minloc, TYPE, x.value < y.value || (x.value == y.value && x.index < y.index) ? x : y) \
+    STRUCT_LOOP(NAME##_maxloc, TYPE, x.value > y.value || (x.value == y.value && x.index < y.index) ? x : y)
+LOCATED_LOOPS_OF(f32, gcoll_float32_int32)
+LOCATED_LOOPS_OF(f64, gcoll_float64_int64)
+LOCATED_LOOPS_OF(i32, gcoll_int32_int32)
+LOCATED_LOOPS_OF(i64, gcoll_int64_int64)
 
 /* NOLINTEND(bugprone-macro-parentheses) */
 
@@ -101,6 +127,10 @@ NARROW_LOOPS_OF(half, gcoll_half_widen, gcoll_half_round)
         [GCOLL_SUM] = NAME##_sum, [GCOLL_PRODUCT] = NAME##_product, [GCOLL_MIN] = NAME##_min,                \
         [GCOLL_MAX] = NAME##_max                                                                             \
     }
+#define COMPLEX_ROW(NAME)                                                                                    \
+    { [GCOLL_SUM] = NAME##_sum, [GCOLL_PRODUCT] = NAME##_product }
+#define LOCATED_ROW(NAME)                                                                                    \
+    { [GCOLL_MINLOC] = NAME##_minloc, [GCOLL_MAXLOC] = NAME##_maxloc }
 
 const kernel_loops LOOPS = {
     .triad = triad,
@@ -111,11 +141,20 @@ const kernel_loops LOOPS = {
     .plain =
         {
             [GCOLL_UINT8] = LOOP_ROW(i8),
+            [GCOLL_UINT16] = LOOP_ROW(i16),
             [GCOLL_UINT32] = LOOP_ROW(i32),
             [GCOLL_UINT64] = LOOP_ROW(i64),
             [GCOLL_FLOAT16] = LOOP_ROW(half),
             [GCOLL_BFLOAT16] = LOOP_ROW(bfloat16),
             [GCOLL_FLOAT32] = LOOP_ROW(f32),
             [GCOLL_FLOAT64] = LOOP_ROW(f64),
+            [GCOLL_FLOAT8_E4M3] = LOOP_ROW(e4m3),
+            [GCOLL_FLOAT8_E5M2] = LOOP_ROW(e5m2),
+            [GCOLL_COMPLEX64] = COMPLEX_ROW(c64),
+            [GCOLL_COMPLEX128] = COMPLEX_ROW(c128),
+            [GCOLL_FLOAT32_INT32] = LOCATED_ROW(f32),
+            [GCOLL_FLOAT64_INT64] = LOCATED_ROW(f64),
+            [GCOLL_INT32_INT32] = LOCATED_ROW(i32),
+            [GCOLL_INT64_INT64] = LOCATED_ROW(i64),
         },
 };

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/float8.h"
+
 /* One measurement takes at least about this long, so that the clock's own cost does not show. */
 #define MEASURE_NS 1000000
 /* Buffers that begin at the same place of a page slow some processors' loads behind stores down. */
@@ -37,19 +39,63 @@ void measure_release(measure_buffers *buffers) {
 
 /* ---- Values ------------------------------------------------------------------------------------------ */
 
-/* 1, 2 and 3 as the type has them: sums and products are exact in every one. */
+typedef struct halves {
+    gcoll_type first, second;
+} halves;
+
+/* The types of an element's halves; false where it has none. */
+static bool halves_of(gcoll_type type, halves *found) {
+    switch (type) {
+    case GCOLL_COMPLEX64:
+        *found = (halves){GCOLL_FLOAT32, GCOLL_FLOAT32};
+        return true;
+    case GCOLL_COMPLEX128:
+        *found = (halves){GCOLL_FLOAT64, GCOLL_FLOAT64};
+        return true;
+    case GCOLL_FLOAT32_INT32:
+        *found = (halves){GCOLL_FLOAT32, GCOLL_INT32};
+        return true;
+    case GCOLL_FLOAT64_INT64:
+        *found = (halves){GCOLL_FLOAT64, GCOLL_INT64};
+        return true;
+    case GCOLL_INT32_INT32:
+        *found = (halves){GCOLL_INT32, GCOLL_INT32};
+        return true;
+    case GCOLL_INT64_INT64:
+        *found = (halves){GCOLL_INT64, GCOLL_INT64};
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* 1, 2 and 3 as the type has them, in both halves: sums and products are exact in every one. */
 static void put(char *at, gcoll_type type, int value) {
     float f = (float)value;
     double d = value;
-    uint16_t h = type == GCOLL_FLOAT16 ? gcoll_float_to_half(f) : gcoll_float_to_bfloat16(f);
+    uint32_t narrow = 0;
     int64_t whole = value; /* little-endian, as all that gcoll runs on */
     const void *from = &whole;
+    halves half;
+    if (halves_of(type, &half)) {
+        put(at, half.first, value);
+        put(at + gcoll_type_size(half.first), half.second, value);
+        return;
+    }
+    if (type == GCOLL_FLOAT16)
+        narrow = gcoll_float_to_half(f);
+    else if (type == GCOLL_BFLOAT16)
+        narrow = gcoll_float_to_bfloat16(f);
+    else if (type == GCOLL_FLOAT8_E4M3)
+        narrow = gcoll_e4m3_round(f);
+    else if (type == GCOLL_FLOAT8_E5M2)
+        narrow = gcoll_e5m2_round(f);
     if (type == GCOLL_FLOAT32)
         from = &f;
     else if (type == GCOLL_FLOAT64)
         from = &d;
-    else if (type == GCOLL_FLOAT16 || type == GCOLL_BFLOAT16)
-        from = &h;
+    else if (narrow != 0)
+        from = &narrow;
     memcpy(at, from, gcoll_type_size(type));
 }
 
@@ -143,6 +189,8 @@ static const kernel_loops *loops_of(const char *set) {
 static gcoll_type measured_as(gcoll_type type) {
     if (type == GCOLL_INT8)
         return GCOLL_UINT8;
+    if (type == GCOLL_INT16)
+        return GCOLL_UINT16;
     if (type == GCOLL_INT32)
         return GCOLL_UINT32;
     return type == GCOLL_INT64 ? GCOLL_UINT64 : type;

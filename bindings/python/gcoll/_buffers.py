@@ -20,37 +20,45 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import LITTLE_ENDIAN, address
 
-INT8, UINT8, INT32, UINT32, INT64, UINT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = range(10)
-TYPE_NAMES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64")
+(INT8, UINT8, INT32, UINT32, INT64, UINT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64, INT16, UINT16, BOOL_BYTE, COMPLEX64,
+ COMPLEX128, FLOAT8_E4M3, FLOAT8_E5M2, FLOAT32_INT32, FLOAT64_INT64, INT32_INT32, INT64_INT64) = range(21)
+TYPE_NAMES = ("int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "bfloat16", "float32", "float64",
+              "int16", "uint16", "bool", "complex64", "complex128", "float8_e4m3", "float8_e5m2", "float32_int32",
+              "float64_int64", "int32_int32", "int64_int64")
 REDUCED = ", ".join(TYPE_NAMES)
 
 
 class Element(NamedTuple):
     """An element type. `scale` elements of the library's `type` make up one; `reduces` says whether the library
-    can reduce it, and `is_bool` that only some operations make sense."""
+    can reduce it."""
     name: str
     size: int
     type: int
     scale: int
     reduces: bool
-    is_bool: bool = False
 
 
 def _known(type: int, size: int) -> Element:
     return Element(TYPE_NAMES[type], size, type, 1, True)
 
 
-_SIZES = (1, 1, 4, 4, 8, 8, 2, 2, 4, 8)
+_SIZES = (1, 1, 4, 4, 8, 8, 2, 2, 4, 8, 2, 2, 1, 8, 16, 1, 1, 8, 16, 8, 16)
 _ELEMENTS = tuple(_known(type, size) for type, size in enumerate(_SIZES))
-BOOL = Element("bool", 1, UINT8, 1, True, True)
+BOOL = _ELEMENTS[BOOL_BYTE]
 BYTES = _ELEMENTS[UINT8]
 
 _ORDER = "<" if LITTLE_ENDIAN else ">"
 # By numpy's type strings. Others are moved as bytes; elements of one byte have no order.
 _BY_TYPESTR: Dict[str, Element] = {"|b1": BOOL, "|i1": _ELEMENTS[INT8], "|u1": _ELEMENTS[UINT8]}
-for _kind, _type in (("i4", INT32), ("u4", UINT32), ("i8", INT64), ("u8", UINT64), ("f2", FLOAT16), ("f4", FLOAT32),
-                     ("f8", FLOAT64)):
+for _kind, _type in (("i2", INT16), ("u2", UINT16), ("i4", INT32), ("u4", UINT32), ("i8", INT64), ("u8", UINT64),
+                     ("f2", FLOAT16), ("f4", FLOAT32), ("f8", FLOAT64), ("c8", COMPLEX64), ("c16", COMPLEX128)):
     _BY_TYPESTR[_ORDER + _kind] = _ELEMENTS[_type]
+# By the type strings of two fields, one right after the other: a value and its index.
+_BY_FIELDS = {(_ORDER + value, _ORDER + index): _ELEMENTS[type] for value, index, type in (
+    ("f4", "i4", FLOAT32_INT32), ("f8", "i8", FLOAT64_INT64), ("i4", "i4", INT32_INT32), ("i8", "i8", INT64_INT64))}
+# By names of the package ml_dtypes, whose types numpy itself does not have.
+_BY_NAME = {"bfloat16": _ELEMENTS[BFLOAT16], "float8_e4m3fn": _ELEMENTS[FLOAT8_E4M3],
+            "float8_e5m2": _ELEMENTS[FLOAT8_E5M2]}
 # Names of types by their type string, for texts of errors.
 _KINDS = {"i": "int", "u": "uint", "f": "float", "c": "complex"}
 
@@ -67,11 +75,23 @@ def _of_typestr(typestr: str, owner: Any) -> Element:
     order, kind, size = typestr[0], typestr[1], int(typestr[2:].split("[")[0])
     if kind == "U":
         size *= 4
-    if kind == "V" and size == 2 and getattr(getattr(owner, "dtype", None), "name", "") == "bfloat16":
-        return _ELEMENTS[BFLOAT16]
+    element = _BY_NAME.get(getattr(getattr(owner, "dtype", None), "name", ""))
+    if element and element.size == size:
+        return element
     if kind in _KINDS and order == _ORDER:
         return _raw("%s%d" % (_KINDS[kind], 8 * size), size)
     return _raw(str(getattr(owner, "dtype", typestr)), size)
+
+
+def _of_fields(fields: Any) -> Optional[Element]:
+    """The element of a structured type that is a value and its index; None: it is another one. fields: `descr` of
+    numpy's array interface, which names padding as a field, too."""
+    if not isinstance(fields, list) or len(fields) != 2:
+        return None
+    if not all(isinstance(field, tuple) and len(field) == 2 for field in fields):
+        return None
+    value, index = fields[0][1], fields[1][1]
+    return _BY_FIELDS.get((value, index)) if isinstance(value, str) and isinstance(index, str) else None
 
 
 class Buffer:
@@ -119,7 +139,7 @@ def _refuse_strides(name: str, shape: Any, strides: Any) -> "ValueError":
 # ---- torch ----------------------------------------------------------------------------------------------
 
 _TORCH: Dict[str, Element] = {"torch." + name: element for name, element in zip(TYPE_NAMES, _ELEMENTS)}
-_TORCH["torch.bool"] = BOOL
+_TORCH["torch.float8_e4m3fn"] = _ELEMENTS[FLOAT8_E4M3]
 
 
 def _of_torch(tensor: Any, name: str) -> Buffer:
@@ -191,7 +211,7 @@ def _of_interface(array: Any, interface: Dict[str, Any], name: str, kind: str) -
         raise TypeError("%s: is a masked array; allowed are arrays without a mask" % name)
     if not isinstance(data, tuple):
         raise TypeError("%s: its array interface gives no address; allowed are arrays that have one" % name)
-    element = _of_typestr(typestr, array)
+    element = (_of_fields(interface.get("descr")) if typestr[1] == "V" else None) or _of_typestr(typestr, array)
     strides = interface.get("strides")
     if strides is not None and not is_contiguous(shape, strides, element.size):
         raise _refuse_strides(name, shape, strides)

@@ -5,7 +5,7 @@ import threading
 from ctypes import byref, c_char, c_void_p, cast, memmove, pointer, sizeof
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
 
-from ._buffers import (REDUCED, UINT8, Buffer, Element, address, counts_array, describe, make_like,
+from ._buffers import (BOOL, REDUCED, UINT8, Buffer, Element, address, counts_array, describe, make_like,
                        pointers, resolve, resolve_output)
 from ._errors import Status, text_of
 from ._library import (CollectiveCall, CollectiveOptions, GuardedReduce, MemoryStruct, ReduceFunction, UserOpStruct,
@@ -21,10 +21,13 @@ R = TypeVar("R")
  PAIRWISE_EXCHANGE) = range(10)
 COLLECTIVES = ("allreduce", "broadcast", "barrier", "reduce", "reduce_scatter", "allgather", "gather", "scatter",
                "alltoall", "pairwise_exchange")
-OPS = {"sum": 0, "product": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7}
+OPS = {"sum": 0, "product": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6, "bxor": 7, "land": 9, "lor": 10,
+       "lxor": 11, "minloc": 12, "maxloc": 13}
 USER_OP = 8
 SAMES = {"ranks": 1, "runs": 2, "nowhere": 3}
-_BOOL_OPS = ("min", "max", "band", "bor", "bxor")
+# Operations on truth values that are the logical ones by another name.
+_BOOL_OPS = {"min": "land", "max": "lor", "band": "land", "bor": "lor", "bxor": "lxor", "land": "land", "lor": "lor",
+             "lxor": "lxor"}
 _MAX_ELEMENT_BYTES = 65535
 _MAX_LIST = 65536
 
@@ -60,11 +63,12 @@ class UserOp:
 
     >>> import gcoll, numpy
     >>> def rank(context):
-    ...     pair = numpy.array([(3.0 - context.rank, context.rank)], "f8,i8")
-    ...     smaller = gcoll.UserOp(lambda a, b: numpy.where(a["f0"] <= b["f0"], a, b), commutative=True)
-    ...     return context.allreduce(pair, op=smaller).tolist()
+    ...     fraction = numpy.array([(1, context.rank + 1)], "i4,i8")
+    ...     smaller = gcoll.UserOp(lambda a, b: numpy.where(a["f0"] * b["f1"] <= b["f0"] * a["f1"], a, b),
+    ...                            commutative=True)
+    ...     return context.allreduce(fraction, op=smaller).tolist()
     >>> gcoll.run_local(3, rank)[0]
-    [(1.0, 2)]
+    [(1, 3)]
     """
 
     def __init__(self, function: Callable[[Any, Any], Any], commutative: bool = False) -> None:
@@ -80,7 +84,7 @@ class BoundOp:
     def __init__(self, op: UserOp, dtype: Any, element: Element) -> None:
         import numpy
         self.error: Optional[BaseException] = None
-        own = not element.reduces or element.is_bool
+        own = not element.reduces
         if own and not 1 <= element.size <= _MAX_ELEMENT_BYTES:
             raise TypeError("op: elements have %d bytes; allowed are 1 to %d" % (element.size, _MAX_ELEMENT_BYTES))
         size, function, guard = element.size, op.function, GuardedReduce()
@@ -274,9 +278,20 @@ class Collectives(Generic[R]):
     Every rank makes the same calls in the same order, with arrays of the same sizes and types.
 
     Arrays. Inputs and outputs are buffers (numpy arrays, torch tensors, ...; see ``docs/python.md``). They must be
-    C-contiguous. Their shape plays no part, only the number of elements. Reductions take int8, uint8, int32,
-    uint32, int64, uint64, float16, bfloat16, float32 and float64, and bool for min, max, band, bor, bxor. What
-    moves data without reducing it takes elements of any type but Python objects.
+    C-contiguous. Their shape plays no part, only the number of elements. What moves data without reducing it takes
+    elements of any type but Python objects.
+
+    Reductions. ``op`` is a function, or a name:
+
+    sum, product, avg   of integers, floats and complex numbers
+    min, max            of integers and floats
+    band, bor, bxor     of the bits of integers
+    land, lor, lxor     of bool and integers
+    minloc, maxloc      of structured arrays of a value and its index: "f4,i4", "f8,i8", "i4,i4", "i8,i8". Of equal
+                        values the one with the lowest index
+
+    Integers have 8 to 64 bits; floats 16 to 64, and 8 as those of torch and ml_dtypes. For bool, min, max, band, bor
+    and bxor are the logical operations.
 
     ``out`` is the output. None: gcoll makes an array like the input, and the input stays as it is. In place: give
     the input as ``out``. If one of the two is a block of the other, it may lie there: ``context.allgather(whole[r],
@@ -322,9 +337,11 @@ class Collectives(Generic[R]):
             if not element.reduces:
                 raise TypeError("%s: has elements of type %s, which gcoll cannot reduce; allowed are %s" %
                                 (name, element.name, REDUCED))
-            if element.is_bool and op not in _BOOL_OPS:
-                raise TypeError("op: is %r, but %s has elements of type bool; allowed are %s" %
-                                (op, name, ", ".join(_BOOL_OPS)))
+            if element is BOOL:
+                if op not in _BOOL_OPS:
+                    raise TypeError("op: is %r, but %s has elements of type bool; allowed are %s" %
+                                    (op, name, ", ".join(_BOOL_OPS)))
+                op = _BOOL_OPS[op]
             call.struct.op = OPS[op]
             return call.elements(element)
         if not callable(op) and not isinstance(op, UserOp):
@@ -334,7 +351,7 @@ class Collectives(Generic[R]):
         call.struct.op = USER_OP
         call.option().user_op = pointer(call.bound.struct)
         call.keep.append(call.bound)
-        call.struct.type = element.type if element.reduces and not element.is_bool else UINT8
+        call.struct.type = element.type if element.reduces else UINT8
         return 1
 
     def _root(self, call: _Call, root: int) -> bool:
