@@ -423,9 +423,9 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
     if (options->help || options->version || options->list_devices)
         return true;
     return check_network(options) && set_defaults(options) && check_ranks(options) &&
-           check_network_ranks(options) && check_repeats(options) &&
-           read_algorithms(options) && check_meaning(options) && drop_single_inputs(options) &&
-           read_sizes(options) && bench_arrival_check(options);
+           check_network_ranks(options) && check_repeats(options) && read_algorithms(options) &&
+           check_meaning(options) && drop_single_inputs(options) && read_sizes(options) &&
+           bench_arrival_check(options);
 }
 
 void bench_options_free(bench_options *options) {
