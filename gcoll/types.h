@@ -59,22 +59,25 @@ typedef enum gcoll_type {
     GCOLL_TYPE_COUNT = 21
 } gcoll_type;
 
-/* Elements of a value and an index, for minloc and maxloc. */
+/* An element of a float32 value and an index, for minloc and maxloc: GCOLL_FLOAT32_INT32. */
 typedef struct gcoll_float32_int32 {
     float value;
     int32_t index;
 } gcoll_float32_int32;
 
+/* An element of a float64 value and an index: GCOLL_FLOAT64_INT64. */
 typedef struct gcoll_float64_int64 {
     double value;
     int64_t index;
 } gcoll_float64_int64;
 
+/* An element of an int32 value and an index: GCOLL_INT32_INT32. */
 typedef struct gcoll_int32_int32 {
     int32_t value;
     int32_t index;
 } gcoll_int32_int32;
 
+/* An element of an int64 value and an index: GCOLL_INT64_INT64. */
 typedef struct gcoll_int64_int64 {
     int64_t value;
     int64_t index;
@@ -172,8 +175,8 @@ GCOLL_API const char *gcoll_op_name(gcoll_op op);
 GCOLL_API gcoll_status gcoll_type_parse(const char *name, gcoll_type *type);
 GCOLL_API gcoll_status gcoll_op_parse(const char *name, gcoll_op *op);
 
-/* Checks whether an operation is defined for a type. GCOLL_OK, or GCOLL_ERR_INVALID, whose text names both
- * and lists the operations that the type has. GCOLL_USER is defined for every type. */
+/* Checks whether the operation `op` is defined for the type `type`. GCOLL_OK, or GCOLL_ERR_INVALID, whose text
+ * names both and lists the operations that the type has. GCOLL_USER is defined for every type. */
 GCOLL_API gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
 
 GCOLL_END_DECLS

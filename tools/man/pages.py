@@ -404,7 +404,10 @@ class Manual:
         for group in header.groups:
             wanted = [d for d in group.declarations if d.kind in kinds and d.name not in started]
             if wanted:
-                sentence = first_sentence(Description(group.comment, []).blocks[0].text)
+                blocks = Description(group.comment, []).blocks
+                if not blocks:
+                    raise SystemExit("gcoll/%s.h: %s has no comment" % (header.name, wanted[0].name))
+                sentence = first_sentence(blocks[0].text)
                 rows.append(".TP\n%s\n%s" % (", ".join(words.inline(d.name) for d in wanted),
                                              words.inline(sentence[0].upper() + sentence[1:] + ".")))
         if header.name == "operations" and "function" in kinds:
