@@ -175,8 +175,8 @@ GCOLL_API const char *gcoll_op_name(gcoll_op op);
 GCOLL_API gcoll_status gcoll_type_parse(const char *name, gcoll_type *type);
 GCOLL_API gcoll_status gcoll_op_parse(const char *name, gcoll_op *op);
 
-/* Checks whether the operation `op` is defined for the type `type`. GCOLL_OK, or GCOLL_ERR_INVALID, whose text
- * names both and lists the operations that the type has. GCOLL_USER is defined for every type. */
+/* Checks whether the operation `op` is defined for the type `type`. GCOLL_OK, or GCOLL_ERR_INVALID, whose
+ * text names both and lists the operations that the type has. GCOLL_USER is defined for every type. */
 GCOLL_API gcoll_status gcoll_op_check(gcoll_type type, gcoll_op op);
 
 GCOLL_END_DECLS
