@@ -13,6 +13,10 @@ else()
 endif()
 set_target_properties(gcoll PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${gcoll_soversion})
 set_target_properties(gcoll_static PROPERTIES OUTPUT_NAME gcoll)
+# Every public name carries the node GCOLL_ and that version, so that two such libraries can be loaded into one process.
+configure_file(${CMAKE_CURRENT_LIST_DIR}/gcoll.map.in ${PROJECT_BINARY_DIR}/gcoll.map @ONLY)
+target_link_options(gcoll PRIVATE LINKER:--version-script=${PROJECT_BINARY_DIR}/gcoll.map)
+set_target_properties(gcoll PROPERTIES LINK_DEPENDS ${PROJECT_BINARY_DIR}/gcoll.map)
 # What is missing must show here and not in programs that use it. A sanitizer's run-time library is missing by nature.
 if(NOT CMAKE_C_FLAGS MATCHES "sanitize")
   target_link_options(gcoll PRIVATE LINKER:-z,defs)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The shared library exports what the public headers declare and nothing else; the static one defines no
-# name that is not gcoll's. Usage: symbols.sh HEADERS SHARED STATIC
+# The shared library exports what the public headers declare and nothing else, each name with the version of the library's own
+# name; the static one defines no name that is not gcoll's. Usage: symbols.sh HEADERS SHARED STATIC
 set -euo pipefail
 headers=$1
 shared=$2
@@ -8,7 +8,14 @@ static=$3
 
 # A declaration may be spread over lines: "GCOLL_API type name(".
 declared=$(cat "$headers"/*.h | tr '\n' ' ' | grep -oE 'GCOLL_API [^;(]*\(' | grep -oE 'gcoll_[a-z0-9_]+\($' | tr -d '(' | sort)
-exported=$(nm -D --defined-only "$shared" | awk '{print $NF}' | sort)
+node=GCOLL_$(readelf -d "$shared" | sed -nE 's/.*\(SONAME\).*\[libgcoll\.so\.(.*)\]/\1/p')
+exported=$(nm -D --defined-only "$shared" | awk '$2 != "A" {print $NF}' | sort) # A: the version itself
+unversioned=$(grep -v "@@$node\$" <<<"$exported" || true)
+[ -z "$unversioned" ] || {
+    echo "FAILED: exported without the version $node: $unversioned" >&2
+    exit 1
+}
+exported=${exported//@@$node/}
 [ "$(wc -l <<<"$declared")" -gt 40 ] || {
     echo "FAILED: found too few declarations: $declared" >&2
     exit 1
