@@ -25,6 +25,7 @@ typedef struct tool_plan_file {
     char name[TOOL_PLAN_NAME_BYTES]; /* of the algorithm; printable */
     uint32_t size;
     gcoll_plan **plans; /* by rank */
+    uint32_t **lines;   /* by rank and step: the line of the file that it came from; NULL: not known */
 } tool_plan_file;
 
 /* Reads a file of plans by its first character: `<` begins a schedule of MSCCL, everything else is JSON.
@@ -33,6 +34,10 @@ typedef struct tool_plan_file {
  * False: it has been said what is wrong, with rank and step, or with the line. */
 bool tool_plan_file_read(const char *flag, const char *path, const uint64_t *elements, tool_plan_file *file);
 void tool_plan_file_free(tool_plan_file *file);
+
+/* Proves the plans. GCOLL_ERR_INVALID: the last error names rank and step, and
+ * the line where it is known. */
+gcoll_status tool_plan_file_verify(const tool_plan_file *file, gcoll_verify_report *report);
 
 /* Writes the plans of all ranks as JSON, a step a line. False: out of memory. */
 bool tool_plan_file_write(FILE *to, const char *name, const gcoll_plan *const *plans, uint32_t size);
@@ -47,7 +52,8 @@ typedef struct tool_plan_text {
     tool_plan_file *to; /* its plans are freed by the caller, also on failure */
 } tool_plan_text;
 
-bool tool_plan_read_json(tool_plan_text *from); /* plan_json.c */
+bool tool_plan_read_json(tool_plan_text *from);  /* plan_json.c */
+bool tool_plan_read_msccl(tool_plan_text *from); /* plan_msccl.c, or plan_msccl_absent.c */
 
 #ifdef __cplusplus
 }

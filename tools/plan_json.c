@@ -391,7 +391,7 @@ static bool read_all(reading *r, struct json_object *all) {
                            "; allowed is one plan for each of 1 to %u ranks",
                            length_of(plans), size, GCOLL_MAX_RANKS);
     r->offsets = calloc(2 * (size + (size_t)1), sizeof *r->offsets);
-    r->to->plans = calloc(size, sizeof *r->to->plans);
+    r->to->plans = calloc(size, sizeof(gcoll_plan *));
     if (!r->offsets || !r->to->plans)
         return out_of_memory(r);
     r->to->size = size;

@@ -213,7 +213,7 @@ static int simulate_plans(const tool_options *o, FILE *to, const tool_plan_file 
                      o->network.path, o->network.ranks);
         return CLI_USAGE;
     }
-    if (tool_job_verify(&job, &(gcoll_verify_report){0}) != GCOLL_OK) {
+    if (tool_plan_file_verify(file, &(gcoll_verify_report){0}) != GCOLL_OK) {
         cli_complain("--plan: %s: %s", o->plan, gcoll_last_error());
         return TOOL_FAILED;
     }

@@ -152,8 +152,7 @@ static bool prove_file(const tool_options *o, const uint64_t *count, tool_plan_f
                        tool_proof *proof) {
     if (!tool_plan_file_read("--plan", o->plan, count, file))
         return false;
-    const gcoll_status status =
-        gcoll_verify((const gcoll_plan *const *)file->plans, file->size, &(gcoll_verify_report){0});
+    const gcoll_status status = tool_plan_file_verify(file, &(gcoll_verify_report){0});
     proof->proved += status == GCOLL_OK;
     if (status != GCOLL_OK && !proof->failed)
         snprintf(proof->text, sizeof proof->text, "%s of %u rank%s, %" PRIu64 " element%s: %s", o->plan,

@@ -8,7 +8,7 @@ if(GCOLL_TOOLS)
   gcoll_test(plan_file_test LAYERS ${plan_layers} gcoll_network_reader gcoll_plan_files
              SOURCES plan_file_test.cc verify_grid.cc COST 5)
   if(TARGET plan_file_test)
-    target_link_libraries(plan_file_test PRIVATE gcoll_cli PkgConfig::json_c)
+    target_link_libraries(plan_file_test PRIVATE gcoll_cli PkgConfig::json_c $<$<BOOL:${gcoll_has_expat}>:PkgConfig::expat>)
   endif()
   gcoll_test(trace_tool_test SOURCES trace_tool_test.cc)
   if(TARGET trace_tool_test)
