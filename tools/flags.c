@@ -92,8 +92,8 @@ enum {
 #define ALL    1023u
 
 static const cli_flag rows[] = {
-    {"--plan", "FILE", "in the place of an algorithm: the plans of all ranks, as JSON", NULL, CLI_TEXT(plan),
-     .commands = VERIFY | SHOW | SIMULATE},
+    {"--plan", "FILE", "in the place of an algorithm: plans as JSON, or a schedule of MSCCL", NULL,
+     CLI_TEXT(plan), .commands = VERIFY | SHOW | SIMULATE},
     {"--collective", "NAME", "its name, or all (all)", NULL, CLI_OTHER(read_collective, collective),
      .commands = LIST | VERIFY},
     {"--collective", "NAME", "allreduce, broadcast, ... (allreduce)", NULL,
