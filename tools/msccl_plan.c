@@ -137,11 +137,13 @@ static bool has_arrived(const making *m, const progress *p) {
            numbers[from->block->first + p->received] == from->counts->pair_received;
 }
 
+static bool waits_for_step(const making *m, uint32_t gpu, const msccl_step *s) {
+    return s->on_block != MSCCL_NONE && m->gpus[gpu].blocks[s->on_block].next <= (uint32_t)s->on_step;
+}
+
 static bool is_ready(const making *m, uint32_t gpu, const progress *p) {
     const msccl_step *s = &m->schedule->gpus[gpu].steps[p->block->first + p->next];
-    if (s->on_block != MSCCL_NONE && m->gpus[gpu].blocks[s->on_block].next <= (uint32_t)s->on_step)
-        return false;
-    return !msccl_receives(s->type) || has_arrived(m, p);
+    return !waits_for_step(m, gpu, s) && (!msccl_receives(s->type) || has_arrived(m, p));
 }
 
 static void put(making *m, uint32_t gpu, progress *p, uint32_t round) {
@@ -158,31 +160,47 @@ static void put(making *m, uint32_t gpu, progress *p, uint32_t round) {
         order->numbers[p->block->first + p->sent++] = p->counts->pair_sent++;
 }
 
-/* Says why the first step that is left cannot run. */
-static bool say_stuck(const making *m) {
-    for (uint32_t g = 0; g < m->schedule->gpu_count; g++)
-        for (uint32_t b = 0; b < m->schedule->gpus[g].block_count; b++) {
+/* Says why a step that is left cannot run. */
+static bool say_why(const making *m, uint32_t gpu, const progress *p) {
+    const uint32_t step = p->block->first + p->next;
+    const msccl_step *s = &m->schedule->gpus[gpu].steps[step];
+    if (waits_for_step(m, gpu, s))
+        field_wrong(m->fields,
+                    "never runs: step %" PRId32 " of tb %" PRId32 ", for which it waits, does not either",
+                    s->on_step, s->on_block);
+    else if (p->received >= p->sender->sent)
+        field_wrong(m->fields, "never runs: its message from GPU %" PRId32 " is not sent", p->block->recv);
+    else
+        field_wrong(m->fields,
+                    "receives before a message that GPU %" PRId32
+                    " sends earlier on another channel; allowed is one order between two GPUs",
+                    p->block->recv);
+    return at_step(m, gpu, step);
+}
+
+/* Whether the block is kept only by the order of messages between two GPUs, which is then the cause. */
+static bool is_out_of_order(const making *m, uint32_t gpu, const progress *p) {
+    const msccl_step *s = &m->schedule->gpus[gpu].steps[p->block->first + p->next];
+    return !waits_for_step(m, gpu, s) && msccl_receives(s->type) && p->received < p->sender->sent;
+}
+
+/* Refuses a schedule of which steps are left, for a cause that it names. */
+static bool check_all_run(const making *m) {
+    const progress *stuck = NULL;
+    uint32_t gpu = 0;
+    bool cause = false;
+    for (uint32_t g = 0; g < m->schedule->gpu_count && !cause; g++)
+        for (uint32_t b = 0; b < m->schedule->gpus[g].block_count && !cause; b++) {
             const progress *p = &m->gpus[g].blocks[b];
             if (p->next == p->block->count)
                 continue;
-            const uint32_t step = p->block->first + p->next;
-            const msccl_step *s = &m->schedule->gpus[g].steps[step];
-            if (s->on_block != MSCCL_NONE && m->gpus[g].blocks[s->on_block].next <= (uint32_t)s->on_step)
-                field_wrong(m->fields,
-                            "never runs: step %" PRId32 " of tb %" PRId32
-                            ", for which it waits, does not either",
-                            s->on_step, s->on_block);
-            else if (p->received >= p->sender->sent)
-                field_wrong(m->fields, "never runs: its message from GPU %" PRId32 " is not sent",
-                            p->block->recv);
-            else
-                field_wrong(m->fields,
-                            "receives before another message of GPU %" PRId32
-                            " that was sent earlier; allowed is one order on all channels between two GPUs",
-                            p->block->recv);
-            return at_step(m, g, step);
+            cause = is_out_of_order(m, g, p);
+            if (cause || !stuck) {
+                stuck = p;
+                gpu = g;
+            }
         }
-    return true;
+    return !stuck || say_why(m, gpu, stuck);
 }
 
 /* Each sweep takes one step of each block that has one ready, so that blocks advance alike. */
@@ -201,7 +219,7 @@ static bool find_order(making *m) {
                 some = true;
             }
     }
-    return say_stuck(m);
+    return check_all_run(m);
 }
 
 /* ---- The plan of a rank -------------------------------------------------------------------------------- */

@@ -190,7 +190,50 @@ TEST(Msccl, BrokenSchedulesAreRefusedWithLineAndStep) {
     EXPECT_TRUE(contains(run_text("simulate", ring, {"--bytes=0"}).err, "and 0 elements are given"));
 }
 
-// Each line of a step, taken out or sent elsewhere, makes the schedule wrong, and the message names a line.
+std::string step(int number, const std::string &rest, bool awaited = false) {
+    return "<step s=\"" + std::to_string(number) + "\" cnt=\"1\" hasdep=\"" + (awaited ? "1" : "0") + "\" " +
+           rest + "/>\n";
+}
+
+// Two GPUs, each of which overwrites what it sends before it receives. MSCCL has room for a message between
+// them, and a plan has none.
+TEST(Msccl, AScheduleThatNeedsBuffersBetweenGpusIsADeadlock) {
+    std::string text = "<algo ngpus=\"2\" coll=\"allreduce\" nchunksperloop=\"2\" inplace=\"1\">\n";
+    for (int gpu : {0, 1}) {
+        const std::string peer = std::to_string(1 - gpu);
+        text += "<gpu id=\"" + std::to_string(gpu) + "\"><tb id=\"0\" chan=\"0\" send=\"" + peer +
+                "\" recv=\"" + peer + "\">\n" + step(0, "type=\"s\" srcbuf=\"i\" srcoff=\"0\"") +
+                step(1, "type=\"cpy\" srcbuf=\"i\" srcoff=\"1\" dstbuf=\"i\" dstoff=\"0\"") +
+                step(2, "type=\"r\" dstbuf=\"i\" dstoff=\"1\"") + "</tb></gpu>\n";
+    }
+    const outcome o = run_text("verify", text + "</algo>\n");
+    EXPECT_EQ(o.status, 1) << o.err;
+    EXPECT_TRUE(contains(o.out, "deadlock")) << o.out;
+}
+
+// GPU 0 sends on two channels at once, and GPU 1 receives from the second one first.
+TEST(Msccl, MessagesOfTwoGpusHaveOneOrder) {
+    auto text = [](const std::string &first_waits, const std::string &second_waits) {
+        return "<algo ngpus=\"2\" coll=\"broadcast\" nchunksperloop=\"2\" inplace=\"1\">\n<gpu id=\"0\">\n"
+               "<tb id=\"0\" chan=\"0\" send=\"1\">\n" +
+               step(0, "type=\"s\" srcbuf=\"i\" srcoff=\"0\"") +
+               "</tb><tb id=\"1\" chan=\"1\" send=\"1\">\n" +
+               step(0, "type=\"s\" srcbuf=\"i\" srcoff=\"1\"") +
+               "</tb></gpu><gpu id=\"1\"><tb id=\"0\" chan=\"0\" recv=\"0\">\n" +
+               step(0, "type=\"r\" dstbuf=\"i\" dstoff=\"0\"" + first_waits, true) +
+               "</tb><tb id=\"1\" chan=\"1\" recv=\"0\">\n" +
+               step(0, "type=\"r\" dstbuf=\"i\" dstoff=\"1\"" + second_waits, true) + "</tb></gpu></algo>\n";
+    };
+    EXPECT_EQ(run_text("verify", text("", "")).status, 0);
+    EXPECT_EQ(run_text("verify", text("", " depid=\"0\" deps=\"0\"")).status, 0);
+    const outcome o = run_text("verify", text(" depid=\"1\" deps=\"0\"", ""));
+    EXPECT_EQ(o.status, 2) << o.out;
+    EXPECT_TRUE(
+        contains(o.err, "line 10: GPU 1, tb 1, step 0: receives before a message that GPU 0 sends earlier"))
+        << o.err;
+}
+
+// Each line of a step, taken out, makes the schedule wrong, and the message names a line.
 TEST(Msccl, EveryStepOfEveryScheduleCounts) {
     for (const Schedule &s : all) {
         const strings text = lines(schedule(s.name));
