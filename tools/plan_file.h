@@ -16,8 +16,7 @@ extern "C" {
 #define TOOL_PLAN_NAME_BYTES  128
 #define TOOL_PLAN_MOST_COUNT  (UINT64_C(1) << 40) /* elements of a vector or of scratch: as of --count */
 
-/* The names of spaces and the keys of a step's places, by gcoll_space; and the names of steps are those of
- * gcoll_step_kind_name. */
+/* The names of spaces in files, by gcoll_space. Steps have those of gcoll_step_kind_name. */
 extern const char *const tool_plan_spaces[3];
 
 /* Plans as a file has them. All zero: nothing was read, and there is nothing to free. */
@@ -35,8 +34,8 @@ typedef struct tool_plan_file {
 bool tool_plan_file_read(const char *flag, const char *path, const uint64_t *elements, tool_plan_file *file);
 void tool_plan_file_free(tool_plan_file *file);
 
-/* Proves the plans. GCOLL_ERR_INVALID: the last error names rank and step, and
- * the line where it is known. */
+/* Proves the plans by gcoll_verify. Where the last error names a step whose line is known, it names that,
+ * too. */
 gcoll_status tool_plan_file_verify(const tool_plan_file *file, gcoll_verify_report *report);
 
 /* Writes the plans of all ranks as JSON, a step a line. False: out of memory. */
