@@ -92,6 +92,8 @@ enum {
 #define ALL    1023u
 
 static const cli_flag rows[] = {
+    {"--plan", "FILE", "in the place of an algorithm: plans as JSON, or a schedule of MSCCL", NULL,
+     CLI_TEXT(plan), .commands = VERIFY | SHOW | SIMULATE},
     {"--collective", "NAME", "its name, or all (all)", NULL, CLI_OTHER(read_collective, collective),
      .commands = LIST | VERIFY},
     {"--collective", "NAME", "allreduce, broadcast, ... (allreduce)", NULL,
@@ -106,8 +108,8 @@ static const cli_flag rows[] = {
      CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = STATS | EXPLAIN},
     {"--ranks", "LIST", "1-64,100,127 or a sweep 2:1Ki:x2 (all of --network; without it, must be given)",
      NULL, CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = SIMULATE | COMPARE},
-    {"--ranks", "N", "must be given: how many there are", NULL, CLI_LIST(ranks, 1, GCOLL_MAX_RANKS),
-     .commands = SHOW},
+    {"--ranks", "N", "must be given without --plan: how many there are", NULL,
+     CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = SHOW},
     {"--ranks", "N", "how many there are (all of --network; without it, must be given)", NULL,
      CLI_LIST(ranks, 1, GCOLL_MAX_RANKS), .commands = DRAW | ARRIVAL | ORDER},
     {"--count", "LIST", "elements (0,1,63,1000)", NULL, CLI_LIST(count, 0, MOST_COUNT), .commands = VERIFY},
@@ -140,7 +142,8 @@ static const cli_flag rows[] = {
      CLI_SWITCH(whole), .commands = VERIFY | STATS | SHOW | TIMED},
     {"--op", "NAME", "sum, or avg: divided by the number of contributions", "sum", CLI_WORD(average, ops),
      .commands = VERIFY | STATS | SHOW},
-    {"--rank", "R", "whose program, or all (0)", NULL, CLI_OTHER(read_rank, rank), .commands = SHOW},
+    {"--rank", "R", "whose program, or all (0; of JSON, always all)", NULL, CLI_OTHER(read_rank, rank),
+     CLI_GIVEN(rank_given), .commands = SHOW},
     {"--jobs", "N", "processes (the number of processors)", NULL, CLI_WHOLE32(jobs, 1, MOST_JOBS),
      .commands = VERIFY},
     {"--alpha", "TIME", "of a message, end to end", "6us", CLI_TIME(alpha_us, CLI_US, 0, MOST_TIME),
@@ -203,6 +206,8 @@ static const cli_flag rows[] = {
      .commands = COMPARE},
     {"--format", "NAME", "table or json", "table", CLI_WORD(format, formats),
      .commands = ALL & ~(uint32_t)(SHOW | DRAW)},
+    {"--format", "NAME", "table: words; json: a file for --plan", "table", CLI_WORD(format, formats),
+     .commands = SHOW},
     {"--output", "FILE", "write there, not to standard output", NULL, CLI_TEXT(output)},
     {"--load", "FILE.so", "algorithms of your own; may be given 16 times", NULL, .read = tool_load},
     {"--help", NULL, "print this", NULL, CLI_SWITCH(help)},
@@ -272,6 +277,36 @@ static bool check_network(const tool_options *o) {
     return true;
 }
 
+/* A file of plans says what is done, and by how many ranks. */
+static bool check_plan(const tool_options *o) {
+    const struct {
+        const char *flag;
+        bool given;
+    } others[] = {{"--collective", o->collective},
+                  {"--algorithm", o->algorithm},
+                  {"--ranks", o->ranks.count > 0},
+                  {"--root", o->root_given || o->roots_all},
+                  {"--exchanges", o->exchanges > 0},
+                  {"--in-place", o->in_place},
+                  {"--inputs", o->inputs > 1},
+                  {"--memory", o->memory != TOOL_MEMORY_BY_ROW},
+                  {"--devices", o->devices > 0},
+                  {"--local-reduction", o->local_given},
+                  {"--whole", o->whole},
+                  {"--op", o->average},
+                  {"--jobs", o->jobs > 0},
+                  {"--error", o->error_ms > 0},
+                  {"--surprise", o->surprise},
+                  {"--same", o->same >= 0}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0] && o->plan; i++)
+        if (others[i].given) {
+            cli_complain("%s: found with --plan, whose file says what is done; allowed is one of both",
+                         others[i].flag);
+            return false;
+        }
+    return true;
+}
+
 /* Refuses flags about hosts of several ranks if there are none. */
 static bool check_hosts(const tool_options *o) {
     const struct {
@@ -291,7 +326,7 @@ static bool check_hosts(const tool_options *o) {
 }
 
 static bool check(const tool_options *o) {
-    if (!check_network(o) || !check_hosts(o))
+    if (!check_plan(o) || !check_network(o) || !check_hosts(o))
         return false;
     if (o->overhead_us > o->alpha_us) {
         cli_complain("--overhead: is %g; allowed is 0 to --alpha, %g", o->overhead_us, o->alpha_us);
@@ -351,6 +386,11 @@ static void take_means(tool_options *o) {
 
 static bool add_defaults(tool_options *o, uint32_t command) {
     uint32_t bit = UINT32_C(1) << command;
+    if (o->plan) {
+        round_bytes(o);
+        take_means(o);
+        return true;
+    }
     if (!o->collective)
         o->collective = bit & (LIST | VERIFY) ? "all" : "allreduce";
     if (!o->algorithm)

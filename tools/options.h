@@ -24,7 +24,8 @@ typedef struct tool_options {
     const char *algorithm;  /* a choice, or "all", or a list */
     cli_list ranks, count, bytes;
     const char *output, *timeline, *plot;
-    int64_t rank; /* show: -1 for all */
+    const char *plan; /* a file of plans, which take the place of an algorithm's; NULL: none */
+    int64_t rank;     /* show: -1 for all */
     gcoll_registry registry;
     void *plugins[16];
 
@@ -58,8 +59,9 @@ typedef struct tool_options {
     int average; /* --op avg */
     bool local_given, whole;
     bool alpha_given, beta_given;
-    bool surprise;  /* planners do not know who is late */
-    int by_formula; /* compare; else by simulation */
+    bool rank_given; /* show */
+    bool surprise;   /* planners do not know who is late */
+    int by_formula;  /* compare; else by simulation */
     bool help;
 } tool_options;
 

@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/output.h"
+#include "tools/plan_file.h"
 #include "tools/simulate.h"
 #include "tools/timeline.h"
 #include "tools/words.h"
@@ -52,24 +53,26 @@ gcoll_simulation *tool_run_job(const tool_options *o, const tool_job *job, bool 
 
 typedef struct result {
     const tool_options *options;
-    const tool_shape *shape;
+    const gcoll_problem *problem;
     const gcoll_simulation *simulation;
     const char *algorithm;
     uint64_t bytes;
-    double formula_s;
+    double formula_s; /* < 0: there is none, as of plans from a file */
 } result;
 
 static void print_json(FILE *file, const result *r) {
     struct json_object *object = json_object_new_object(), *finish = json_object_new_array();
     const gcoll_simulation *s = r->simulation;
-    json_object_object_add(object, "collective", json_object_new_string(r->options->collective));
+    json_object_object_add(object, "collective",
+                           json_object_new_string(gcoll_collective_name(r->problem->collective)));
     json_object_object_add(object, "algorithm", json_object_new_string(r->algorithm));
     json_object_object_add(object, "ranks", json_object_new_uint64(s->size));
     json_object_object_add(object, "bytes", json_object_new_uint64(r->bytes));
-    json_object_object_add(object, "count", json_object_new_uint64(r->shape->problem.count));
+    json_object_object_add(object, "count", json_object_new_uint64(r->problem->count));
     json_object_object_add(object, "type", json_object_new_string(gcoll_type_name(r->options->type)));
     json_object_object_add(object, "time_us", tool_json_number(US * s->time));
-    json_object_object_add(object, "formula_us", tool_json_number(US * r->formula_s));
+    json_object_object_add(object, "formula_us",
+                           r->formula_s < 0 ? NULL : tool_json_number(US * r->formula_s));
     json_object_object_add(object, "mean_elapsed_us", tool_json_number(US * s->mean_elapsed));
     for (uint32_t i = 0; i < s->size; i++)
         json_object_array_add(finish, tool_json_number(US * s->finish[i]));
@@ -102,17 +105,21 @@ static void print_path(FILE *file, const gcoll_simulation *s) {
 
 static void print_table(FILE *file, const result *r, bool first, bool only) {
     const gcoll_simulation *s = r->simulation;
-    const bool moves = r->shape->problem.collective != GCOLL_BARRIER;
+    const bool moves = r->problem->collective != GCOLL_BARRIER;
+    char formula[32] = "-";
     const tool_options *o = r->options;
     const char *path = o->network.path;
     if (first)
         fprintf(file,
                 "# %s%s%s%s%s: %salpha %g us, %sbeta %g ns, gamma %g ns\n#%6s %12s %14s %14s %14s  %s\n",
-                o->collective, moves ? " of " : "", moves ? gcoll_type_name(o->type) : "", path ? " on " : "",
-                path ? path : "", path ? "mean " : "", o->alpha_us, path ? "mean " : "", o->beta_ns,
-                o->gamma_ns, "ranks", "bytes", "time us", "formula us", "mean own us", "algorithm");
-    fprintf(file, "%7u %12" PRIu64 " %14.3f %14.3f %14.3f  %s\n", s->size, r->bytes, US * s->time,
-            US * r->formula_s, US * s->mean_elapsed, r->algorithm);
+                gcoll_collective_name(r->problem->collective), moves ? " of " : "",
+                moves ? gcoll_type_name(o->type) : "", path ? " on " : "", path ? path : "",
+                path ? "mean " : "", o->alpha_us, path ? "mean " : "", o->beta_ns, o->gamma_ns, "ranks",
+                "bytes", "time us", "formula us", "mean own us", "algorithm");
+    if (r->formula_s >= 0)
+        snprintf(formula, sizeof formula, "%.3f", US * r->formula_s);
+    fprintf(file, "%7u %12" PRIu64 " %14.3f %14s %14.3f  %s\n", s->size, r->bytes, US * s->time, formula,
+            US * s->mean_elapsed, r->algorithm);
     if (only)
         print_path(file, s);
 }
@@ -158,6 +165,22 @@ bool tool_time_job(const tool_options *o, const tool_shape *shape, tool_time *ti
     return simulation;
 }
 
+/* Runs the plans in virtual time and prints what came of it; r lacks the simulation. */
+static bool run_and_print(const tool_job *job, result *r, FILE *file, bool first, bool only) {
+    const tool_options *o = r->options;
+    gcoll_simulation *simulation = tool_run_job(o, job, o->timeline);
+    if (!simulation)
+        return false;
+    r->simulation = simulation;
+    if (o->format == TOOL_JSON)
+        print_json(file, r);
+    else
+        print_table(file, r, first, only);
+    const bool good = !o->timeline || tool_write_timeline(o->timeline, job, simulation);
+    gcoll_simulation_destroy(simulation);
+    return good;
+}
+
 static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t bytes, bool first) {
     tool_shape shape;
     tool_job job = {0};
@@ -166,33 +189,62 @@ static int simulate(const tool_options *o, FILE *file, uint32_t size, uint64_t b
     const bool only = o->ranks.count * o->bytes.count == 1;
     if (!tool_shape_of(o, o->algorithm, size, tool_elements(o, bytes), &shape))
         return CLI_USAGE;
-    gcoll_simulation *simulation = NULL;
-    if (tool_job_of(&shape, &job))
-        simulation = tool_run_job(o, &job, o->timeline);
-    if (simulation) {
-        gcoll_choice_format(&shape.choice, text, sizeof text);
-        result r = {o, &shape, simulation, text, bytes, formula_of(o, &shape)};
-        if (o->format == TOOL_JSON)
-            print_json(file, &r);
-        else
-            print_table(file, &r, first, only);
-        status = TOOL_OK;
-        if (o->timeline && !tool_write_timeline(o->timeline, &job, simulation))
-            status = TOOL_FAILED;
+    gcoll_choice_format(&shape.choice, text, sizeof text);
+    if (tool_job_of(&shape, &job)) {
+        result r = {o, &shape.problem, NULL, text, bytes, formula_of(o, &shape)};
+        if (run_and_print(&job, &r, file, first, only))
+            status = TOOL_OK;
     }
-    gcoll_simulation_destroy(simulation);
     tool_job_free(&job);
     tool_shape_free(&shape);
     return status;
 }
 
+/* ---- Plans from a file -----------------------------------------------------------------------------------
+ */
+
+/* The simulator takes plans that are right, and those of a file may not be. */
+static int simulate_plans(const tool_options *o, FILE *to, const tool_plan_file *file, bool first,
+                          bool only) {
+    const gcoll_problem *p = &file->plans[0]->problem;
+    const tool_job job = {file->size, file->plans};
+    if (o->network.path && file->size > o->network.ranks) {
+        cli_complain("--plan: %s has %u ranks; allowed with %s are 1 to %u", o->plan, file->size,
+                     o->network.path, o->network.ranks);
+        return CLI_USAGE;
+    }
+    if (tool_plan_file_verify(file, &(gcoll_verify_report){0}) != GCOLL_OK) {
+        cli_complain("--plan: %s: %s", o->plan, gcoll_last_error());
+        return TOOL_FAILED;
+    }
+    result r = {o, p, NULL, file->name, p->count * gcoll_type_size(o->type), -1};
+    return run_and_print(&job, &r, to, first, only) ? TOOL_OK : TOOL_FAILED;
+}
+
+static int simulate_file(const tool_options *o, FILE *to) {
+    const size_t cases = o->bytes.count ? o->bytes.count : 1;
+    int status = TOOL_OK;
+    for (size_t i = 0; i < cases && status == TOOL_OK; i++) {
+        tool_plan_file file;
+        const uint64_t elements = o->bytes.count ? tool_elements(o, o->bytes.values[i]) : 0;
+        if (!tool_plan_file_read("--plan", o->plan, o->bytes.count ? &elements : NULL, &file))
+            return CLI_USAGE;
+        status = simulate_plans(o, to, &file, i == 0, cases == 1);
+        tool_plan_file_free(&file);
+    }
+    return status;
+}
+
 int tool_simulate(const tool_options *options) {
-    if (options->timeline && options->ranks.count * options->bytes.count != 1) {
+    const size_t cases = options->plan ? options->bytes.count : options->ranks.count * options->bytes.count;
+    if (options->timeline && cases > 1) {
         cli_complain("--timeline: is of one case; allowed is one number of --ranks and one of --bytes");
         return CLI_USAGE;
     }
     FILE *file = tool_open_output(options);
     int status = file ? TOOL_OK : TOOL_FAILED;
+    if (file && options->plan)
+        status = simulate_file(options, file);
     for (size_t i = 0; file && i < options->ranks.count; i++)
         for (size_t k = 0; k < options->bytes.count && status != CLI_USAGE; k++) {
             int one = simulate(options, file, (uint32_t)options->ranks.values[i], options->bytes.values[k],

@@ -8,6 +8,7 @@
 
 #include "tools/commands.h"
 #include "tools/output.h"
+#include "tools/plan_file.h"
 #include "tools/verify.h"
 #include "tools/words.h"
 
@@ -62,24 +63,28 @@ static void print_json(FILE *file, const char *collective, const char *algorithm
     json_object_put(object);
 }
 
+static void print_proof(FILE *file, tool_format format, gcoll_collective collective, const char *name,
+                        const tool_proof *sum) {
+    if (format == TOOL_JSON) {
+        print_json(file, gcoll_collective_name(collective), name, sum);
+        return;
+    }
+    fprintf(file, "%-18s %-28s %8" PRIu64 " checked", gcoll_collective_name(collective), name, sum->proved);
+    if (sum->skipped > 0)
+        fprintf(file, ", %" PRIu64 " skipped (%s)", sum->skipped, sum->reason);
+    fprintf(file, "%s%s\n", sum->failed ? ", FAILED: " : "", sum->failed ? sum->text : "");
+    fflush(file);
+}
+
 static void print_target(grid *g, size_t target) {
     const gcoll_choice *choice = &g->targets.at[target].choice;
-    const char *collective = gcoll_collective_name(choice->algorithm->collective);
     tool_proof sum = sum_of(g, target);
     char name[256];
     gcoll_choice_format(choice, name, sizeof name);
     g->proved += sum.proved;
     g->skipped += sum.skipped;
     g->failures += sum.failed;
-    if (g->options->format == TOOL_JSON) {
-        print_json(g->file, collective, name, &sum);
-        return;
-    }
-    fprintf(g->file, "%-18s %-28s %8" PRIu64 " checked", collective, name, sum.proved);
-    if (sum.skipped > 0)
-        fprintf(g->file, ", %" PRIu64 " skipped (%s)", sum.skipped, sum.reason);
-    fprintf(g->file, "%s%s\n", sum.failed ? ", FAILED: " : "", sum.failed ? sum.text : "");
-    fflush(g->file);
+    print_proof(g->file, g->options->format, choice->algorithm->collective, name, &sum);
 }
 
 static void unit_done(void *arg, uint32_t unit, int signal) {
@@ -142,8 +147,41 @@ static int verify_all(grid *g) {
     return good && g->failures == 0 ? TOOL_OK : TOOL_FAILED;
 }
 
+/* Proves the plans of a file, which hold for one number of elements; adds to *proof. */
+static bool prove_file(const tool_options *o, const uint64_t *count, tool_plan_file *file,
+                       tool_proof *proof) {
+    if (!tool_plan_file_read("--plan", o->plan, count, file))
+        return false;
+    const gcoll_status status = tool_plan_file_verify(file, &(gcoll_verify_report){0});
+    proof->proved += status == GCOLL_OK;
+    if (status != GCOLL_OK && !proof->failed)
+        snprintf(proof->text, sizeof proof->text, "%s of %u rank%s, %" PRIu64 " element%s: %s", o->plan,
+                 file->size, tool_plural(file->size), file->plans[0]->problem.count,
+                 tool_plural(file->plans[0]->problem.count), gcoll_last_error());
+    proof->failed = proof->failed || status != GCOLL_OK;
+    return true;
+}
+
+static int verify_file(const tool_options *o) {
+    tool_proof proof = {.proved = 0};
+    tool_plan_file file = {0};
+    size_t i = 0;
+    do {
+        tool_plan_file_free(&file);
+        if (!prove_file(o, o->count.count ? &o->count.values[i] : NULL, &file, &proof))
+            return CLI_USAGE;
+    } while (++i < o->count.count);
+    FILE *to = tool_open_output(o);
+    if (to)
+        print_proof(to, o->format, file.plans[0]->problem.collective, file.name, &proof);
+    tool_plan_file_free(&file);
+    return to && tool_close_output(o, to) && !proof.failed ? TOOL_OK : TOOL_FAILED;
+}
+
 int tool_verify(const tool_options *options) {
     grid g = {.options = options};
+    if (options->plan)
+        return verify_file(options);
     if (!fill_sizes(&g)) {
         cli_complain("out of memory");
         return TOOL_FAILED;

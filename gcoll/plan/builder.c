@@ -216,22 +216,30 @@ static bool reserve_step(gcoll_builder *b) {
     return true;
 }
 
-/* Appends a step, after setting its round, its message number and its dependencies. */
-static void emit(gcoll_builder *b, gcoll_step s) {
+/* Appends a step that waits for nothing yet, after setting its round and its message number. It stays under
+ * construction until step_count counts it. False: there is an error. */
+static bool place(gcoll_builder *b, gcoll_step s) {
     if (b->status != GCOLL_OK)
-        return;
+        return false;
     const gcoll_status status = gcoll_step_check(&b->problem, &s, b->step_count, b->scratch, b->operands);
     if (status != GCOLL_OK)
         fail(b, status);
     if (status != GCOLL_OK || !reserve_step(b))
-        return;
+        return false;
     s.round = b->round;
     if (gcoll_step_is_message(&s) && !gcoll_peer_counts_number(&b->peers, &s)) {
         fail_memory(b);
-        return;
+        return false;
     }
     b->steps[b->step_count] = s;
     b->waiter[b->step_count] = GCOLL_NO_STEP;
+    return true;
+}
+
+/* Appends a step and finds what it waits for. */
+static void emit(gcoll_builder *b, gcoll_step s) {
+    if (!place(b, s))
+        return;
     if (s.count > 0 && !note_accesses(b, &s))
         fail_memory(b);
     if (b->fence != GCOLL_NO_STEP && b->steps[b->step_count].dependencies == 0)
@@ -422,21 +430,7 @@ out:
     return status;
 }
 
-/* ---- For passes ---------------------------------------------------------------------------------- */
-
-gcoll_status gcoll_builder_create_like(const gcoll_plan *plan, const gcoll_problem *problem,
-                                       gcoll_builder **builder) {
-    gcoll_status status = gcoll_builder_create(problem, builder);
-    if (status != GCOLL_OK)
-        return status;
-    (*builder)->scratch = plan->scratch;
-    (*builder)->window = plan->window;
-    return GCOLL_OK;
-}
-
-uint32_t gcoll_builder_next_round(const gcoll_builder *b) {
-    return b->step_count == 0 ? b->round : b->round + 1;
-}
+/* ---- Folds ---------------------------------------------------------------------------------------- */
 
 static bool reserve_operands(gcoll_builder *b, uint32_t more) {
     if (more <= b->operand_capacity - b->operand_count)
@@ -452,24 +446,70 @@ static bool reserve_operands(gcoll_builder *b, uint32_t more) {
     return true;
 }
 
-void gcoll_builder_fold(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, const uint16_t *operands,
-                        uint32_t operand_count, uint64_t count) {
-    if (count == 0 || b->status != GCOLL_OK || !reserve_operands(b, operand_count))
-        return;
-    /* Segments of one fold have the same operands. */
-    uint32_t first = b->operand_count - operand_count;
+/* Keeps the operands of a fold; *first is where they lie. Segments of one fold have the same operands, which
+ * are kept once. */
+static bool keep_operands(gcoll_builder *b, const uint16_t *operands, uint32_t operand_count,
+                          uint32_t *first) {
+    if (!reserve_operands(b, operand_count))
+        return false;
+    *first = b->operand_count - operand_count;
     if (b->operand_count < operand_count ||
-        memcmp(b->operands + first, operands, operand_count * sizeof *operands) != 0) {
-        first = b->operand_count;
-        memcpy(b->operands + first, operands, operand_count * sizeof *operands);
+        memcmp(b->operands + *first, operands, operand_count * sizeof *operands) != 0) {
+        *first = b->operand_count;
+        memcpy(b->operands + *first, operands, operand_count * sizeof *operands);
         b->operand_count += operand_count;
     }
+    return true;
+}
+
+void gcoll_builder_fold(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, const uint16_t *operands,
+                        uint32_t operand_count, uint64_t count) {
+    uint32_t first;
+    if (count == 0 || b->status != GCOLL_OK || !keep_operands(b, operands, operand_count, &first))
+        return;
     emit(b, (gcoll_step){.kind = GCOLL_STEP_FOLD,
                          .operand_count = operand_count,
                          .first_operand = first,
                          .count = count,
                          .dst = dst,
                          .a = a});
+}
+
+/* ---- For plans that are read --------------------------------------------------------------------- */
+
+void gcoll_plan_step(gcoll_builder *b, const gcoll_step *step, const uint16_t *operands,
+                     const uint32_t *after, uint32_t after_count) {
+    gcoll_step s = *step;
+    gcoll_plan_round_at_least(b, s.round);
+    s.dependencies = s.first_successor = s.successors = 0;
+    if (b->status != GCOLL_OK ||
+        (s.kind == GCOLL_STEP_FOLD && !keep_operands(b, operands, s.operand_count, &s.first_operand)) ||
+        !place(b, s))
+        return;
+    for (uint32_t i = 0; i < after_count; i++)
+        gcoll_builder_wait_for(b, after[i]);
+    if (b->status == GCOLL_OK)
+        b->step_count++;
+}
+
+gcoll_ref gcoll_plan_canonical(const gcoll_builder *b, gcoll_ref ref) {
+    return canonical(b, ref);
+}
+
+/* ---- For passes ---------------------------------------------------------------------------------- */
+
+gcoll_status gcoll_builder_create_like(const gcoll_plan *plan, const gcoll_problem *problem,
+                                       gcoll_builder **builder) {
+    gcoll_status status = gcoll_builder_create(problem, builder);
+    if (status != GCOLL_OK)
+        return status;
+    (*builder)->scratch = plan->scratch;
+    (*builder)->window = plan->window;
+    return GCOLL_OK;
+}
+
+uint32_t gcoll_builder_next_round(const gcoll_builder *b) {
+    return b->step_count == 0 ? b->round : b->round + 1;
 }
 
 void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from, uint64_t count) {

@@ -100,6 +100,17 @@ gcoll_status gcoll_builder_create(const gcoll_problem *problem, gcoll_builder **
 gcoll_status gcoll_builder_finish(gcoll_builder *builder, gcoll_plan **plan);
 void gcoll_builder_destroy(gcoll_builder *builder);
 
+/* ---- Plans that were made elsewhere, as files have them --------------------------------------------- */
+
+/* Appends a step as it stands, but for its message number, which follows from its place. It waits for the
+ * steps `after`, which come before it, and for no others: the verifier finds steps that should wait and do
+ * not. Its round is not less than that of the step before. operands: of a fold; else NULL. Places are named
+ * as finished plans name them: see gcoll_plan_canonical. */
+void gcoll_plan_step(gcoll_builder *builder, const gcoll_step *step, const uint16_t *operands,
+                     const uint32_t *after, uint32_t after_count);
+/* The name of a place in finished plans: in place, a place of IN is one of OUT. */
+gcoll_ref gcoll_plan_canonical(const gcoll_builder *builder, gcoll_ref ref);
+
 /* ---- Passes: plan in, new plan out; the input is unchanged --------------------------------------- */
 
 /* Cuts every step into segments of at most `segment` elements (a multiple for every step, so both sides of

@@ -241,32 +241,8 @@ TEST(PlanNetwork, OrderFindsTheRingOfFastLinks) {
 TEST(PlanNetwork, ThePageShowsWhatTheToolPrints) {
     folder here;
     const std::string page = file_text(SOURCE "/docs/network.md");
-    const size_t begin = page.find("```json\n") + 8, end = page.find("```", begin);
-    ASSERT_NE(end, std::string::npos);
-    std::ofstream(here.path + "/lab.json") << page.substr(begin, end - begin);
-    const std::string before = std::filesystem::current_path();
-    std::filesystem::current_path(here.path);
-    size_t commands = 0;
-    const strings all = lines(page);
-    for (size_t i = 0; i < all.size(); i++) {
-        if (all[i].rfind("    $ gcoll_plan ", 0) != 0)
-            continue;
-        std::istringstream words(all[i].substr(17));
-        strings arguments;
-        for (std::string word; words >> word;)
-            arguments.push_back(word);
-        const outcome o = plan(arguments);
-        EXPECT_EQ(o.status, 0) << o.err;
-        commands++;
-        for (const std::string &line : lines(o.out)) {
-            if (++i == all.size() || all[i] == "    ...")
-                break;
-            EXPECT_EQ(all[i], "    " + line);
-        }
-        EXPECT_TRUE(all[i] == "    ..." || all[i + 1].empty()) << all[i + 1]; // the page shows no more
-    }
-    std::filesystem::current_path(before);
-    EXPECT_GE(commands, 2u);
+    std::ofstream(here.path + "/lab.json") << block_of(page, "json");
+    EXPECT_GE(check_commands(page, here), 2u);
 }
 
 } // namespace

@@ -17,6 +17,42 @@ inline size_t occurrences(const std::string &text, const std::string &part) {
     return count;
 }
 
+// Runs the commands of a page of docs/ in a folder, and compares what they print with the lines below them,
+// up to an empty one or "...". Returns how many there were.
+inline size_t check_commands(const std::string &page, const folder &here) {
+    const std::string before = std::filesystem::current_path();
+    std::filesystem::current_path(here.path);
+    size_t commands = 0;
+    const strings all = lines(page);
+    for (size_t i = 0; i < all.size(); i++) {
+        if (all[i].rfind("    $ gcoll_plan ", 0) != 0)
+            continue;
+        std::istringstream words(all[i].substr(17));
+        strings arguments;
+        for (std::string word; words >> word;)
+            arguments.push_back(word);
+        const outcome o = plan(arguments);
+        EXPECT_EQ(o.status, 0) << o.err;
+        commands++;
+        for (const std::string &line : lines(o.out)) {
+            if (++i == all.size() || all[i] == "    ...")
+                break;
+            EXPECT_EQ(all[i], "    " + line);
+        }
+        EXPECT_TRUE(all[i] == "    ..." || all[i + 1].empty()) << all[i + 1]; // the page shows no more
+    }
+    std::filesystem::current_path(before);
+    return commands;
+}
+
+// The text of the first block of code in this language on a page.
+inline std::string block_of(const std::string &page, const std::string &language) {
+    const std::string mark = "```" + language + "\n";
+    const size_t begin = page.find(mark), end = page.find("```", begin + mark.size());
+    EXPECT_NE(end, std::string::npos) << language;
+    return end == std::string::npos ? "" : page.substr(begin + mark.size(), end - begin - mark.size());
+}
+
 } // namespace program_test
 
 #endif
