@@ -45,7 +45,7 @@ class Liar {
         : own_(own), real(&gcoll_transport_shm, raw_peer::small_options_of(1 - own, 2)), raw(real.address()) {
         door_ = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         EXPECT_EQ(gcoll_random_bytes(&hello, sizeof hello), GCOLL_OK);
-        hello.version = 3;
+        hello.version = 4;
         hello.ring_bytes = 8192;
         hello.eager_bytes = 1000;
         hello.pool_bytes = 4096;
