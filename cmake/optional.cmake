@@ -23,6 +23,22 @@ function(gcoll_optional_decide name missing)
   set(gcoll_${lower}_missing "${missing}" PARENT_SCOPE)
 endfunction()
 
+# gcoll_optional_package(NAME module "Debian package" "what is lost") looks for a part's one library by pkg-config, and decides.
+function(gcoll_optional_package name module package lost)
+  string(TOLOWER ${name} lower)
+  set(missing "")
+  if(NOT GCOLL_${name} STREQUAL "OFF")
+    pkg_check_modules(${module} IMPORTED_TARGET GLOBAL ${module})
+    if(NOT ${module}_FOUND)
+      set(missing "${package} was not found; ${lost}")
+    endif()
+  endif()
+  gcoll_optional_decide(${name} "${missing}")
+  set(gcoll_has_${lower} ${gcoll_has_${lower}} PARENT_SCOPE)
+  set(gcoll_${lower}_missing "${gcoll_${lower}_missing}" PARENT_SCOPE)
+  set(${module}_VERSION "${${module}_VERSION}" PARENT_SCOPE)
+endfunction()
+
 # gcoll_optional_summary(NAME "what it is made of") prints the part's line of the summary.
 function(gcoll_optional_summary name text)
   string(TOLOWER ${name} lower)

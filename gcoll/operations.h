@@ -16,7 +16,7 @@
  *
  * Parameters that a function does not describe itself:
  *
- *   *request     receives the request of what was begun
+ *   *request     receives the request of the operation that was started
  *   operation    the operation
  *   *operation   receives the operation
  */

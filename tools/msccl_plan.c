@@ -26,7 +26,7 @@ typedef struct progress {
     uint32_t next;                     /* step of the block */
     uint32_t sent, received;           /* messages of the block */
     struct progress *counts;           /* of the messages that this block sends; NULL: it sends nowhere */
-    struct progress *sender;           /* the other end of what it receives; NULL: it receives nothing */
+    struct progress *sender;           /* the block that sends what this block receives; NULL: none */
     uint32_t pair_sent, pair_received; /* of all blocks whose `counts` this is */
     const msccl_block *block;
 } progress;
@@ -292,7 +292,8 @@ static void mark_before(rank_plan *r, const uint32_t *order, uint32_t place) {
     }
 }
 
-/* What a step that writes waits for: its gate, and the sends before it of what it overwrites. */
+/* Fills r->after with the steps that a writing step waits for: its gate, and each earlier send whose data it
+ * overwrites. Returns their number. */
 static uint32_t find_after(rank_plan *r, const uint32_t *order, uint32_t place, uint32_t gate, gcoll_ref dst,
                            uint64_t count) {
     uint32_t found = 0;

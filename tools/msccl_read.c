@@ -7,9 +7,9 @@
  *           <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1"
  * hasdep="0"/>
  *
- * GPUs, blocks and steps stand in the order of their numbers. Attributes that say nothing of what is done
- * (proto, nchannels, minBytes, ...) are passed over. Nothing in a file is trusted: the first mistake ends the
- * reading, and its line is said.
+ * GPUs, blocks and steps stand in the order of their numbers. The reader ignores attributes that
+ * do not change the schedule (proto, nchannels, minBytes, ...). It trusts nothing in a file: the first
+ * mistake ends the reading, and the error names its line.
  */
 #include <expat.h>
 #include <inttypes.h>

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
@@ -33,6 +35,23 @@ static inline char *fuzz_text(const uint8_t *data, size_t bytes) {
         memcpy(text, data, bytes);
     text[bytes] = '\0';
     return text;
+}
+
+/* Writes the input to a file in memory. Returns its path, the same each time. Silences stderr, as programs
+ * complain there of most inputs. */
+static inline const char *fuzz_file(const uint8_t *data, size_t bytes) {
+    static int fd = -1;
+    static char path[32];
+    if (fd < 0) {
+        fd = memfd_create("input", MFD_CLOEXEC);
+        MUST(fd >= 0);
+#ifndef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION /* libFuzzer closes it by a flag */
+        MUST(freopen("/dev/null", "w", stderr));
+#endif
+        snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    }
+    MUST(ftruncate(fd, 0) == 0 && pwrite(fd, data, bytes, 0) == (ssize_t)bytes);
+    return path;
 }
 
 #endif

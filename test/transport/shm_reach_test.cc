@@ -423,7 +423,7 @@ TEST(ShmReachLies, AnotherProcessIsNotTakenForThePeer) {
     std::vector<uint8_t> memory(kLarge);
     pair_of(liar.group[1], 0)->own.token[0] ^= 1;
     liar.refer(reinterpret_cast<uintptr_t>(memory.data()));
-    liar.expect(GCOLL_ERR_PEER, "is another process than the one that was met");
+    liar.expect(GCOLL_ERR_PEER, "has ended, or is another process than the one that was met");
 }
 
 // ---- The end of a peer ----------------------------------------------------------------------------------

@@ -54,7 +54,7 @@ typedef struct gcoll_shm_pull {
     gcoll_shm_mapped *block; /* NULL: in memory that is not mapped, at `address` there */
     const uint8_t *from;
     uint64_t address;
-    bool is_asked; /* that cannot be read, and the peer has been asked to write the rest */
+    bool is_asked; /* the read failed: the peer has been asked to write the rest */
 } gcoll_shm_pull;
 
 /* Messages that are read where they lie, in both directions. */

@@ -242,7 +242,8 @@ static bool take_unmapped(gcoll_shm_pair *pair, const gcoll_shm_pull *pull, uint
     if (by_piece)
         error = gcoll_shm_read_memory(pair, shm->piece, from, count);
     if (error == ESRCH) {
-        gcoll_session_doubt(pair->session, NEWS_MS, true, "is another process than the one that was met");
+        gcoll_session_doubt(pair->session, NEWS_MS, true,
+                            "has ended, or is another process than the one that was met");
         return false;
     }
     if (error != 0) {
@@ -267,7 +268,7 @@ bool gcoll_shm_pull_some(gcoll_shm_pair *pair) {
     if (pull->block)
         take_mapped(pair, pull, count);
     else if (!take_unmapped(pair, pull, count))
-        return pull->is_asked; /* which is to be written before this rank sleeps */
+        return pull->is_asked; /* the question is to be written before this rank sleeps */
     pair->pulls.bytes += count;
     __atomic_store_n(&side_of(pair, pair->which)->pulled_bytes, pair->pulls.bytes, __ATOMIC_RELAXED);
     gcoll_net_moved(pair->shm->net);

@@ -51,8 +51,8 @@ static bool is_readable(const void *data, uint64_t bytes) {
 }
 
 /* Whether all pages are in memory. The receiver's kernel would fetch the others, and there no time limit
- * counts: a file system may be slow or gone, and a userfaultfd answers when its owner likes. Of a file that
- * this process may not write to, mincore says nothing, and then always yes. */
+ * counts: a file system may be slow or gone, and a userfaultfd answers when its owner likes. For a file that
+ * this process may not write to, mincore reports every page as resident. */
 static bool is_resident(const void *data, uint64_t bytes) {
     uint8_t pages[MOST_BYTES / PAGE_LEAST + 1];
     const uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);

@@ -67,8 +67,7 @@ typedef enum gcoll_shm_frame {
     GCOLL_SHM_TAKES,     /* the answer: `index` 1: the block is mapped; 0: it is not, and will not be */
     GCOLL_SHM_FREED,     /* the block was freed */
     GCOLL_SHM_REFERS,    /* a message that is read where it lies; the payload is a gcoll_shm_reference */
-    GCOLL_SHM_UNREAD /* the answer to REFERS if that fails: the message is to be written from byte `total` on
-                      */
+    GCOLL_SHM_UNREAD     /* REFERS failed: the sender is to write the message from byte `total` on */
 } gcoll_shm_frame;
 
 /* The state for one peer. */
