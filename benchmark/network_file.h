@@ -6,7 +6,7 @@
 
 #define BENCH_HOST_NAME_BYTES 64
 
-/* What was measured. Matrices have the sender's row and the receiver's column. */
+/* Measured costs between ranks. Matrices have the sender's row and the receiver's column. */
 typedef struct bench_network {
     uint32_t ranks;
     double *delay_us, *ns_per_byte;

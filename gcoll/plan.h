@@ -217,7 +217,7 @@ GCOLL_API uint32_t gcoll_problem_exchanges(const gcoll_problem *problem);
 
 /* ---- Places ----------------------------------------------------------------------------------------- */
 
-/* What a place lies in. */
+/* The spaces that a place can lie in. */
 typedef enum gcoll_space { GCOLL_IN = 0, GCOLL_OUT = 1, GCOLL_SCRATCH = 2 } gcoll_space;
 
 /* A place: element `offset` of IN[index], OUT[index] or SCRATCH (index 0). A planner uses index 0 only. */

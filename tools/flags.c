@@ -277,7 +277,7 @@ static bool check_network(const tool_options *o) {
     return true;
 }
 
-/* A file of plans says what is done, and by how many ranks. */
+/* Refuses flags that a plan file answers: the collective and the number of ranks, for example. */
 static bool check_plan(const tool_options *o) {
     const struct {
         const char *flag;

@@ -349,7 +349,7 @@ static bool check_wait(const msccl_gpu *gpu, const msccl_step *s, field_reader *
                                          s->on_step, s->on_block, other->line);
 }
 
-/* Steps may wait for those that come later in the file. */
+/* A step may wait for a step that comes later in the file. */
 static bool check_waits(const reading *r) {
     for (uint32_t g = 0; g < r->gpus; g++) {
         const msccl_gpu *gpu = &r->to->gpus[g];

@@ -263,7 +263,7 @@ static bool read_memory(reading *r, struct json_object *from, const char *name, 
     return true;
 }
 
-/* What a rank has to do: its part of the problem. */
+/* Reads the rank's part of the problem. */
 static bool read_problem(reading *r, struct json_object *from, gcoll_problem *p) {
     int64_t buffers;
     bool peers;

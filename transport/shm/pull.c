@@ -10,7 +10,7 @@
  * The kernel may refuse to read, from one message to the next: rights change, and a sender may have protected
  * its own pages. Then the receiver asks for the rest of the message, which the sender writes into the ring,
  * and this sender refers to no other memory than blocks from then on. The receiver reads no later message
- * before that rest begins to come: so messages that are counted are the first of those that were lent.
+ * before that rest begins to come. So both sides count the lent messages in the same order.
  *
  * A sender whose session ends gives its callers their memory back, and they may change it. It says so in the
  * shared memory first. The receiver looks at that when it has read a whole message, and completes no message
@@ -92,7 +92,7 @@ bool gcoll_shm_end_lent(gcoll_shm_pair *pair) {
 
 void gcoll_shm_on_unread(gcoll_shm_pair *pair, const gcoll_ring_head *head) {
     gcoll_shm_pulls *pulls = &pair->pulls;
-    gcoll_shm_end_lent(pair); /* those that it read before */
+    gcoll_shm_end_lent(pair); /* the peer read earlier messages before it asked */
     if (!gcoll_shm_moves(pair))
         return;
     gcoll_message *message = pulls->lent.first;
