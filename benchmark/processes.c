@@ -168,13 +168,21 @@ static bool start_all(family *f, uint32_t *rank) {
     return true;
 }
 
+/* Where the folder is made. In memory if possible: some file systems search long for the place of a new file
+ * if many were removed a short time ago (ext4 without a journal), and all ranks would wait for that. */
+static const char *base_folder(void) {
+    const char *base = getenv("TMPDIR");
+    if (base && base[0] == '/')
+        return base;
+    return access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp";
+}
+
 /* Empty where none is wanted. */
 static bool make_folder(const bench_processes *how, char *folder, size_t bytes) {
     folder[0] = '\0';
     if (!how->makes_folder)
         return true;
-    const char *base = getenv("TMPDIR");
-    int length = snprintf(folder, bytes, "%s/%s-XXXXXX", base && base[0] == '/' ? base : "/tmp", cli_program);
+    int length = snprintf(folder, bytes, "%s/%s-XXXXXX", base_folder(), cli_program);
     if (length < 0 || (size_t)length >= bytes) {
         cli_complain("TMPDIR: is of more than %zu bytes", bytes - strlen(cli_program) - sizeof "/-XXXXXX");
         folder[0] = '\0';

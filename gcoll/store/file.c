@@ -41,7 +41,9 @@
 
 #define FIRST_DELAY_NS     50000   /* another rank of this host may set the key this soon */
 #define MAX_DELAY_NS       5000000 /* limits the delay of a wake-up, and the load on a file server */
-#define FOLDER_MODE        0700    /* for this user only: ranks trust the contents */
+#define LONG_DELAY_NS      50000000 /* the same for a wait that lasts, of hundreds of ranks on few processors */
+#define WAITED_PER_DELAY   8        /* a wait sleeps at most this part of its time too long */
+#define FOLDER_MODE        0700     /* for this user only: ranks trust the contents */
 #define LOCK_MODE          0600
 #define SHARED_LOCK_MODE   0666 /* minus the umask */
 #define MS_PER_SEC         1000
@@ -211,7 +213,15 @@ static gcoll_status file_get(void *self, const char *key, void *value, size_t ca
     return status;
 }
 
+/* The longest pause of a wait that has lasted since begun_ns. A rank looks at a key in some 10 us. If 512
+ * ranks on two processors looked every 5 ms, that alone would take half of both. */
+static int64_t longest_pause(int64_t begun_ns) {
+    const int64_t pause = (gcoll_now_ns() - begun_ns) / WAITED_PER_DELAY;
+    return pause < MAX_DELAY_NS ? MAX_DELAY_NS : pause < LONG_DELAY_NS ? pause : LONG_DELAY_NS;
+}
+
 static gcoll_status file_wait(void *self, const char *key, int64_t timeout_ms) {
+    const int64_t begun = gcoll_now_ns();
     int64_t deadline = gcoll_store_deadline(timeout_ms), delay = FIRST_DELAY_NS;
     for (;;) {
         request r;
@@ -225,7 +235,7 @@ static gcoll_status file_wait(void *self, const char *key, int64_t timeout_ms) {
             return check_file(&r, r.name, &info);
         if (error != ENOENT && error != ESTALE)
             return fail(&r, "look for its file", error);
-        if (!gcoll_store_pause(deadline, &delay, MAX_DELAY_NS))
+        if (!gcoll_store_pause(deadline, &delay, longest_pause(begun)))
             return gcoll_error(GCOLL_ERR_TIMEOUT,
                                "file store %.300s, wait \"%s\": not set within %" PRId64 " ms",
                                r.store->folder, key, timeout_ms);
