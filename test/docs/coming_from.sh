@@ -85,8 +85,8 @@ done
 echo "good: from-$name.md, programs and pieces: $count"
 
 if [ "$name" = mpi ]; then
-    mpicc=$(command -v mpicc.mpich) || {
-        echo "left out: MPI's code, as mpicc.mpich (libmpich-dev) is not installed"
+    mpicc=$(command -v mpicc.mpich) && echo '#include <mpi.h>' | "$mpicc" -E - >/dev/null 2>&1 || {
+        echo "left out: MPI's code, as mpicc.mpich or its mpi.h (libmpich-dev) is not installed"
         exit 0
     }
     printf '#include <mpi.h>\n#include <stdint.h>\n#include <stdio.h>\n' >"$place/other/pieces.c"
