@@ -13,6 +13,8 @@
 #define GCOLL_LEARN_FROM 3
 /* Ranks below one rank in the tree. */
 #define GCOLL_LEARN_FAN 4
+/* Meetings from the end of a loose kind's lesson to the next lesson: in the first, ranks report. */
+#define GCOLL_LEARN_FENCE 4
 
 typedef struct gcoll_learn_site gcoll_learn_site;
 
@@ -50,18 +52,23 @@ typedef struct gcoll_study {
 struct gcoll_learn_site {
     gcoll_call call; /* without what may differ between ranks */
     uint32_t number;
+    bool is_loose;      /* a rank may leave the call before others enter it (site.c) */
     uint64_t calls;     /* that have begun */
+    uint64_t fence;     /* of a loose kind: the meeting at which its next lesson begins; 0: not known yet */
     bool is_known;      /* the candidates have been listed */
     gcoll_study *study; /* NULL: it has not come often, or one algorithm alone can serve it */
 };
 
 struct gcoll_learn {
     gcoll_context *context;
-    uint32_t above; /* the rank above this one; GCOLL_NO_RANK on rank 0 */
-    uint32_t below; /* the first rank below it, */
-    uint32_t fan;   /* and how many there are */
-    uint32_t count; /* of sites */
-    uint32_t guess; /* the latest site: where a search begins */
+    uint32_t above;       /* the rank above this one; GCOLL_NO_RANK on rank 0 */
+    uint32_t below;       /* the first rank below it, */
+    uint32_t fan;         /* and how many there are */
+    uint32_t count;       /* of sites */
+    uint32_t fenced;      /* sites that have a fence */
+    bool starts_meetings; /* this rank has started a meeting, and so may be ahead of others in all calls */
+    uint64_t meetings;    /* that have begun */
+    uint32_t guess;       /* the latest site: where a search begins */
     gcoll_learn_site *sites[GCOLL_LEARN_SITES];
     const gcoll_learn_site *waits; /* for whose lesson this rank waits; NULL: none */
 };
@@ -71,6 +78,8 @@ struct gcoll_learn {
 void gcoll_learn_place(gcoll_learn *learn);
 /* Makes the boxes of a study. */
 gcoll_status gcoll_learn_open(gcoll_learn *learn, gcoll_learn_site *site, gcoll_study *study);
+/* Whether this rank may report: its calls of the lesson have ended, and the job goes on. */
+bool gcoll_learn_is_over(const gcoll_learn *learn, const gcoll_learn_site *site);
 /* Begins study->lesson: posts the receives of its messages. */
 void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site);
 /* Sends what can be sent: reports whose part of the tree is complete, and lessons. */

@@ -4,6 +4,12 @@
  * A site is a kind of call. All ranks make the same collective calls in the same order, so all count the
  * calls of a site alike. A lesson (judge.h) names calls by these counts. A rank that comes to the first call
  * of a lesson which it does not know waits for it. That is rare: the lesson is decided several calls before.
+ *
+ * A meeting is a call that no rank leaves before all have entered it, as an allreduce. A rank that blocks in
+ * meetings is ahead of the others by one at most, so it may wait for a lesson. Other kinds are loose: the
+ * root of a broadcast may be many calls ahead, and a rank that would wait for it has perhaps nothing to do
+ * with it yet. So a lesson of a loose kind begins at a meeting of some other kind, its fence: the first call
+ * after it. Ranks wait for the lesson there, where they wait for all ranks in any case.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +26,7 @@ _Static_assert(GCOLL_LEARN_SAMPLES < GCOLL_TAUGHT_UNTIMED && GCOLL_TAUGHT_UNTIME
 
 /* ---- Sites ---------------------------------------------------------------------------------- */
 
-/* Whether no rank can leave the call before all have entered it. So a rank that blocks in such calls is never
- * ahead of the others by more than one, and finds each lesson decided when it comes to it. */
+/* Whether no rank can leave the call before all have entered it. */
 static bool is_meeting(const gcoll_call *call) {
     switch ((gcoll_collective)call->collective) {
     case GCOLL_BARRIER:
@@ -37,9 +42,15 @@ static bool is_meeting(const gcoll_call *call) {
     }
 }
 
+/* Whether a rank may leave the call before others enter it, though each has a part in it. */
+static bool is_loose(const gcoll_call *call) {
+    return gcoll_collective_has_root((gcoll_collective)call->collective) && call->count > 0 &&
+           call->blocks_hash == 0;
+}
+
 /* Whether auto chooses the algorithm by what can be measured, and every rank knows all that decides it. */
 static bool is_learned(const gcoll_call *call) {
-    return is_meeting(call) && gcoll_call_is_auto(call) && !gcoll_call_is_fixed(call) &&
+    return (is_meeting(call) || is_loose(call)) && gcoll_call_is_auto(call) && !gcoll_call_is_fixed(call) &&
            !gcoll_call_has_own_blocks(call) && call->arrival == 0;
 }
 
@@ -64,6 +75,7 @@ static gcoll_status make_site(gcoll_learn *learn, const gcoll_call *call, gcoll_
         return no_memory();
     site->call = gcoll_call_alike(call);
     site->number = learn->count;
+    site->is_loose = is_loose(&site->call);
     learn->sites[learn->count++] = site;
     *out = site;
     return GCOLL_OK;
@@ -92,7 +104,7 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
     return GCOLL_OK;
 }
 
-/* ---- Calls ---------------------------------------------------------------------------------- */
+/* ---- Lessons -------------------------------------------------------------------------------- */
 
 static bool has_lesson(const void *site) {
     const gcoll_study *study = ((const gcoll_learn_site *)site)->study;
@@ -114,21 +126,64 @@ static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int6
     return status;
 }
 
-/* A rank that has started a call of the lesson, and so says in its report, knows what rank 0 will decide:
- * calls of the kind learn no more. Else starts would have to wait for a lesson. */
-static gcoll_status begin_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
+/* Waits until it is known what comes after the lesson. A rank that has started a call of the lesson, and so
+ * says in its report, knows what rank 0 will decide: calls of the kind learn no more. Else starts would have
+ * to wait for a lesson. */
+static gcoll_status know_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
+    site->study->is_closed |= site->study->has_started;
+    return has_lesson(site) ? GCOLL_OK : await(learn, site, timeout_ms);
+}
+
+/* Requires that it is known. */
+static void begin_next(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
-    gcoll_status status = GCOLL_OK;
-    study->is_closed |= study->has_started;
-    if (!has_lesson(site))
-        status = await(learn, site, timeout_ms);
-    if (status != GCOLL_OK || study->is_closed)
-        return status;
+    if (study->is_closed)
+        return;
     study->lesson = study->next;
     study->has_next = false;
+    if (site->is_loose)
+        study->lesson.begin = site->calls + 1;
     gcoll_learn_listen(learn, site);
-    return GCOLL_OK;
 }
+
+/* ---- Loose kinds ---------------------------------------------------------------------------- */
+
+/* A call of a loose kind has begun. */
+static void set_fence(gcoll_learn *learn, gcoll_learn_site *site) {
+    const gcoll_study *study = site->study;
+    if (!study || study->is_closed || site->calls != study->lesson.begin + study->lesson.calls)
+        return;
+    site->fence = learn->meetings + GCOLL_LEARN_FENCE;
+    learn->fenced++;
+}
+
+/* Before a meeting, which may be refused yet: waits for the lessons that begin after it. */
+static gcoll_status know_fenced(gcoll_learn *learn, int64_t timeout_ms) {
+    gcoll_status status = GCOLL_OK;
+    for (uint32_t i = 0; i < learn->count && status == GCOLL_OK; i++)
+        if (learn->sites[i]->fence == learn->meetings + 1)
+            status = know_next(learn, learn->sites[i], timeout_ms);
+    return status;
+}
+
+/* A meeting has begun. */
+static void meet(gcoll_learn *learn) {
+    learn->meetings++;
+    for (uint32_t i = 0; i < learn->count && learn->fenced > 0; i++) {
+        gcoll_learn_site *site = learn->sites[i];
+        if (site->fence == 0)
+            continue;
+        if (gcoll_learn_is_over(learn, site) && !site->study->has_reported)
+            gcoll_live_due(learn->context, &gcoll_learn_activity);
+        if (site->fence > learn->meetings)
+            continue;
+        site->fence = 0;
+        learn->fenced--;
+        begin_next(learn, site);
+    }
+}
+
+/* ---- Calls ---------------------------------------------------------------------------------- */
 
 /* The first candidate is auto's own. */
 static const char *text_of(const gcoll_study *study, uint32_t candidate) {
@@ -160,14 +215,22 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         site->is_known = status == GCOLL_OK;
     }
     gcoll_study *study = site->study;
-    if (status == GCOLL_OK && study && !study->is_closed && number == gcoll_lesson_end(&study->lesson))
-        status = begin_next(learn, site, timeout_ms);
+    if (status == GCOLL_OK && study && !site->is_loose && number == gcoll_lesson_end(&study->lesson) &&
+        !study->is_closed) {
+        status = know_next(learn, site, timeout_ms);
+        if (status == GCOLL_OK)
+            begin_next(learn, site);
+    }
+    if (status == GCOLL_OK && !site->is_loose && learn->fenced > 0)
+        status = know_fenced(learn, timeout_ms);
     if (status != GCOLL_OK)
         return status;
+    learn->starts_meetings |= form == GCOLL_FORM_STARTED && !site->is_loose;
     taught->token = (site->number + 1) << TOKEN_BITS | GCOLL_TAUGHT_UNTIMED;
     if (!study)
         return GCOLL_OK;
-    study->has_started |= form == GCOLL_FORM_STARTED && !study->has_reported;
+    study->has_started |=
+        (site->is_loose ? learn->starts_meetings : form == GCOLL_FORM_STARTED) && !study->has_reported;
     taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
     taught->is_settled = study->lesson.tried == 0;
     const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
@@ -177,9 +240,14 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
 }
 
 static void begins(gcoll_context *context, uint32_t token) {
-    gcoll_learn_site *site = context->learn->sites[(token >> TOKEN_BITS) - 1];
+    gcoll_learn *learn = context->learn;
+    gcoll_learn_site *site = learn->sites[(token >> TOKEN_BITS) - 1];
     const gcoll_study *study = site->study;
     site->calls++;
+    if (site->is_loose)
+        set_fence(learn, site);
+    else
+        meet(learn);
     if (study && !study->has_reported && study->missing == 0)
         gcoll_live_due(context, &gcoll_learn_activity);
 }
@@ -221,7 +289,9 @@ static bool has_work(const gcoll_context *context) {
     const gcoll_learn *learn = context->learn;
     for (uint32_t i = 0; learn && i < learn->count; i++) {
         const gcoll_study *study = learn->sites[i]->study;
-        if (study && !study->is_told && study->missing == 0)
+        if (study && !study->is_told && study->missing == 0 &&
+            (!learn->sites[i]->is_loose || study->has_reported ||
+             gcoll_learn_is_over(learn, learn->sites[i])))
             return true; /* times or a lesson are on their way */
     }
     return false;

@@ -237,11 +237,15 @@ static gcoll_lesson decide(const gcoll_learn *learn, gcoll_study *study) {
     return gcoll_judge_next(&study->judge, &study->lesson, study->sums);
 }
 
-/* Whether this rank's calls of the lesson have ended, and another one has begun: so the job goes on, and the
- * ranks above are still there. */
-static bool is_over(const gcoll_learn_site *site) {
+/* Another call has begun, and of a loose kind a meeting after it: so the job goes on, and the ranks above are
+ * still there. */
+bool gcoll_learn_is_over(const gcoll_learn *learn, const gcoll_learn_site *site) {
     const gcoll_lesson *lesson = &site->study->lesson;
-    return site->study->missing == 0 && site->calls >= lesson->begin + lesson->calls;
+    if (site->study->missing > 0)
+        return false;
+    if (site->is_loose)
+        return site->fence != 0 && learn->meetings + GCOLL_LEARN_FENCE > site->fence;
+    return site->calls >= lesson->begin + lesson->calls;
 }
 
 static void tend(gcoll_learn *learn, gcoll_learn_site *site) {
@@ -250,8 +254,9 @@ static void tend(gcoll_learn *learn, gcoll_learn_site *site) {
     for (uint32_t i = 0; i < learn->fan; i++)
         if (study->below[i].has_come && !hear(learn, site, i))
             return;
-    if (is_over(site) && study->unheard == 0 && !study->has_reported) {
+    if (gcoll_learn_is_over(learn, site) && study->unheard == 0 && !study->has_reported) {
         study->has_reported = true;
+        study->has_started |= site->is_loose && learn->starts_meetings;
         if (learn->above == GCOLL_NO_RANK) {
             next = decide(learn, study);
             tell(learn, site, &next);

@@ -514,6 +514,14 @@ TEST_P(Learn, EveryCollectiveLearns) {
                 gcoll_reduce(context, own.data(), sum.data(), kCount, GCOLL_INT32, GCOLL_SUM, 1, nullptr));
             if (rank == 1)
                 ASSERT_EQ(sum[0], at(0, 0) + at(1, 0) + at(2, 0) + at(3, 0));
+            std::fill(all.begin(), all.end(), -1);
+            ASSERT_GCOLL_OK(
+                gcoll_gather(context, own.data(), all.data(), kCount, GCOLL_INT32, 3, nullptr));
+            for (uint32_t r = 0; r < kSize && rank == 3; r++)
+                ASSERT_EQ(all[r * kCount + 5], at(r, 5));
+            std::vector<int32_t> part(2, -1);
+            ASSERT_GCOLL_OK(gcoll_scatter(context, given.data(), part.data(), 2, GCOLL_INT32, 0, nullptr));
+            ASSERT_EQ(part[1], at(0, rank * 2 + 1));
             std::vector<int32_t> block(2, -1);
             ASSERT_GCOLL_OK(gcoll_reduce_scatter(context, given.data(), block.data(), 2, GCOLL_INT32,
                                                  GCOLL_SUM, nullptr));
@@ -521,6 +529,141 @@ TEST_P(Learn, EveryCollectiveLearns) {
             ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
         }
     });
+}
+
+// Broadcasts along a chain of ranks, after many messages that nobody needs.
+void slow_broadcast_plan(const gcoll_problem *p, gcoll_builder *b) {
+    const uint32_t at = (p->rank + p->size - p->root) % p->size, next = (p->rank + 1) % p->size;
+    const uint32_t before = (p->rank + p->size - 1) % p->size;
+    const gcoll_ref scratch = gcoll_plan_scratch(b, p->count);
+    for (uint32_t i = 0; i < kRounds; i++) {
+        gcoll_plan_round_at_least(b, i);
+        gcoll_plan_send(b, next, gcoll_in(0, 0), p->count);
+        gcoll_plan_recv(b, before, scratch, p->count);
+        gcoll_plan_fence(b);
+    }
+    if (at > 0)
+        gcoll_plan_recv(b, before, gcoll_out(0, 0), p->count);
+    if (at + 1 < p->size)
+        gcoll_plan_send(b, next, at > 0 ? gcoll_out(0, 0) : gcoll_in(0, 0), p->count);
+    if (at == 0 && !p->in_place)
+        gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), p->count);
+}
+
+// What the next broadcast takes, and whether anything was learned.
+std::string explain_broadcast(gcoll_context *context, uint64_t count, uint32_t root, std::string *all) {
+    char text[8192];
+    EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_BROADCAST, count, GCOLL_INT32, GCOLL_SUM, root,
+                                          nullptr, text, sizeof text));
+    *all = text;
+    const std::string first(text, strcspn(text, "\n"));
+    return first.substr(first.rfind(' ') + 1);
+}
+
+gcoll_status broadcast(gcoll_context *context, uint64_t count, uint32_t root, int32_t call) {
+    std::vector<int32_t> words(count);
+    for (uint64_t i = 0; i < count; i++)
+        words[i] = gcoll_context_rank(context) == root ? call + static_cast<int32_t>(i) : -1;
+    const gcoll_status status = gcoll_broadcast(context, words.data(), count, GCOLL_INT32, root, nullptr);
+    for (uint64_t i = 0; i < count && status == GCOLL_OK; i++)
+        EXPECT_EQ(words[i], call + static_cast<int32_t>(i));
+    return status;
+}
+
+// A job whose slow broadcast auto takes first.
+void with_slow_broadcast(gcoll_context *context, std::string *first) {
+    static const gcoll_algorithm slow = [] {
+        gcoll_algorithm made = {};
+        made.name = "slow";
+        made.collective = GCOLL_BROADCAST;
+        made.summary = "slow, and says that it costs little";
+        made.source = "test/learn/learn_test.cc";
+        made.plan = slow_broadcast_plan;
+        made.claims = liar_claims;
+        made.cost = [](const gcoll_problem *, gcoll_cost *cost) { *cost = {.steps = 0.8}; };
+        return made;
+    }();
+    std::string all;
+    ASSERT_GCOLL_OK(gcoll_context_register(context, &slow));
+    *first = explain_broadcast(context, 64, 1, &all);
+}
+
+// Broadcasts learn where calls stand between them that no rank leaves before all have entered.
+TEST_P(Learn, BroadcastsLearnBetweenBarriers) {
+    constexpr uint32_t kSize = 5;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t, gcoll_context *context) {
+        std::string name, all;
+        ASSERT_NO_FATAL_FAILURE(with_slow_broadcast(context, &name));
+        ASSERT_EQ(name, "slow");
+        for (int32_t call = 0; call < static_cast<int32_t>(kMost) && name == "slow"; call++) {
+            ASSERT_GCOLL_OK(broadcast(context, 64, 1, call));
+            if (call % 3 == 0)
+                ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            if (call % 60 == 59)
+                name = explain_broadcast(context, 64, 1, &all);
+        }
+        EXPECT_NE(name, "slow") << all;
+    });
+}
+
+// Without such calls a root may run ahead as far as its buffers reach; it never waits to learn. Messages of
+// ranks of one process have no buffers: there no rank waits for the root.
+TEST_P(Learn, ABroadcastsRootNeverWaits) {
+    constexpr uint32_t kSize = 3;
+    const bool has_buffers = std::string(GetParam()) != "inproc";
+    for (const int32_t barriers : {0, 9, 12, 200}) // calls with a barrier each before
+        run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+            gcoll_pair *pair;
+            ASSERT_GCOLL_OK(gcoll_context_pair(context, rank == 0 ? 1 : 0, &pair));
+            int32_t call = 0;
+            for (; call < barriers; call++) {
+                ASSERT_GCOLL_OK(broadcast(context, 8, 0, call));
+                ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            }
+            int32_t word = 7;
+            if (rank == 1 && has_buffers) // goes on only when the root has been through
+                ASSERT_GCOLL_OK(gcoll_pair_recv(pair, 5, &word, sizeof word));
+            for (int32_t end = call + 100; call < end; call++)
+                ASSERT_GCOLL_OK(broadcast(context, 8, 0, call));
+            if (rank == 0 && has_buffers)
+                ASSERT_GCOLL_OK(gcoll_pair_send(pair, 5, &word, sizeof word));
+            for (int32_t end = call + 100; call < end; call++) {
+                ASSERT_GCOLL_OK(broadcast(context, 8, 0, call));
+                ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            }
+        });
+}
+
+// Started broadcasts learn, too. A rank that starts barriers may be ahead of others in all calls: then
+// nothing more is learned, and no start waits.
+TEST_P(Learn, StartedBroadcastsLearnIfBarriersBlock) {
+    for (const bool starts_barriers : {false, true})
+        run_threads(
+            learning(3, GetParam()),
+            [&](uint32_t rank, gcoll_context *context) {
+                std::string name, all;
+                ASSERT_NO_FATAL_FAILURE(with_slow_broadcast(context, &name));
+                for (int32_t call = 0; call < 1200 && name == "slow"; call++) {
+                    int32_t words[64] = {rank == 1 ? call : -1};
+                    gcoll_request *request = nullptr;
+                    ASSERT_GCOLL_OK(
+                        gcoll_broadcast_start(context, words, 64, GCOLL_INT32, 1, nullptr, &request));
+                    ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+                    EXPECT_EQ(words[0], call);
+                    if (starts_barriers && rank == 2) {
+                        ASSERT_GCOLL_OK(gcoll_barrier_start(context, nullptr, &request));
+                        ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+                    } else {
+                        ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                    }
+                    if (call % 60 == 59)
+                        name = explain_broadcast(context, 64, 1, &all);
+                }
+                if (starts_barriers)
+                    EXPECT_EQ(name, "slow") << all;
+                else
+                    EXPECT_NE(name, "slow") << all;
+            });
 }
 
 // What was learned is where the next job begins; other sections of the file stay.
