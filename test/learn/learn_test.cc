@@ -515,8 +515,7 @@ TEST_P(Learn, EveryCollectiveLearns) {
             if (rank == 1)
                 ASSERT_EQ(sum[0], at(0, 0) + at(1, 0) + at(2, 0) + at(3, 0));
             std::fill(all.begin(), all.end(), -1);
-            ASSERT_GCOLL_OK(
-                gcoll_gather(context, own.data(), all.data(), kCount, GCOLL_INT32, 3, nullptr));
+            ASSERT_GCOLL_OK(gcoll_gather(context, own.data(), all.data(), kCount, GCOLL_INT32, 3, nullptr));
             for (uint32_t r = 0; r < kSize && rank == 3; r++)
                 ASSERT_EQ(all[r * kCount + 5], at(r, 5));
             std::vector<int32_t> part(2, -1);
