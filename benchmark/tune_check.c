@@ -1,10 +1,11 @@
 /*
  * benchmark/tune_check.c - --tune-check: auto's time over that of the best algorithm by name.
  *
- * First a race finds the best algorithm by name, as --tune does. Then auto, the best, and auto again run in
- * turn, there and back, in new rounds: the winner of a race among many was partly lucky, so its own rounds do
- * not count. The result is the median of the rounds' ratios. The difference between the two runs of auto
- * shows how large a difference must be on this machine to mean anything.
+ * First a race finds the best algorithm by name, as --tune does, and auto is called a few hundred times, so
+ * that it learns if it can. Then auto, the best, and auto again run in turn, there and back, in new rounds:
+ * the winner of a race among many was partly lucky, so its own rounds do not count. The result is the median
+ * of the rounds' ratios. The difference between the two runs of auto shows how large a difference must be on
+ * this machine to mean anything.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,8 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
            bench_field_add(&three, collective, "auto") &&
            bench_field_add(&three, collective, field.at[0].name) &&
            bench_field_add(&three, collective, "auto");
+    if (good && o->iterations == 0)
+        good = bench_teach(state, collective, bytes, field.at[0].us);
     for (uint32_t round = 0; good && goes_on(o, &three, round); round++)
         good = bench_field_round(state, &three, bytes, round % 2 != 0);
     good = good && print_point(file, &three, bytes, t);

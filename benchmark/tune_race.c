@@ -30,6 +30,8 @@
 #define FEWEST_ROUNDS 9     /* before spreads count */
 #define FIXED_ROUNDS  9     /* where the number of calls is given, time is no measure */
 #define RACE_US       1.5e6 /* of all candidates; beyond it, only the fewest rounds */
+#define TEACH_US      3e6
+#define TEACH_LEAST   200
 #define TIE           1.01
 #define SETTLE_NS     INT64_C(1500000000) /* until the scheduler has given each rank the core that it keeps */
 #define LARGE_BYTES   (UINT64_C(256) << 10)
@@ -84,6 +86,21 @@ static bool time_call(bench_call *call, uint32_t calls, double *us) {
     return good;
 }
 
+bool bench_teach(bench_state *state, gcoll_collective collective, uint64_t bytes, double us) {
+    char name[] = "auto";
+    const bench_case what = {.collective = collective, .algorithm = name};
+    const double fit = TEACH_US / us;
+    const uint32_t calls = fit < TEACH_LEAST ? TEACH_LEAST : fit < MOST_CALLS ? (uint32_t)fit : MOST_CALLS;
+    bench_call call;
+    if (bench_call_create(&call, state, &what, bytes, false) != BENCH_DONE)
+        return false;
+    bool good = true;
+    for (uint32_t i = 0; i < calls && good; i++)
+        good = gcoll_operation_run(state->barrier) == GCOLL_OK && bench_call_run(&call);
+    bench_call_destroy(&call);
+    return good;
+}
+
 static bool run_candidate(bench_state *state, bench_candidate *c, uint64_t bytes) {
     bench_call call;
     double sorted[BENCH_MOST_ROUNDS];
@@ -94,9 +111,10 @@ static bool run_candidate(bench_state *state, bench_candidate *c, uint64_t bytes
         c->alive = false;
         return outcome == BENCH_SKIPPED;
     }
-    (void)snprintf(c->name, sizeof c->name, "%s", gcoll_operation_algorithm(call.operation));
     const uint32_t calls = calls_of(state->options, c);
     bool good = time_call(&call, calls, &c->round_us[c->rounds]);
+    (void)snprintf(c->name, sizeof c->name, "%s",
+                   gcoll_operation_algorithm(call.operation)); /* of the last run */
     bench_call_destroy(&call);
     if (good) {
         c->spent_us += c->round_us[c->rounds] * (calls + 1); /* the first is not timed */

@@ -33,6 +33,9 @@ bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, b
 /* Rounds with fewer and fewer, until those that are left are told apart or time is up. The fastest comes
  * first, those that do not apply last. */
 bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes);
+/* Calls that auto may learn from before it is measured: as many as a program makes in a few seconds. us:
+ * about what one takes. */
+bool bench_teach(bench_state *state, gcoll_collective collective, uint64_t bytes, double us);
 bool bench_field_add(bench_field *field, gcoll_collective collective, const char *algorithm);
 void bench_field_free(bench_field *field);
 /* What the calls of all candidates took until now, the same on every rank. */
