@@ -108,11 +108,12 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                gcoll_choice *choice, uint64_t *mark, double *seconds);
 /* Lists algorithms that can serve the call with little scratch, as texts, and their seconds by the cost
- * model: the choice of auto first, then the others, the fastest first. The same on every rank for calls that
- * are alike. */
+ * model, and the bytes that the busiest rank sends: the choice of auto first, then the others, the fastest
+ * first, and in the last two places the ones that send the fewest bytes and take the fewest steps. The same
+ * on every rank for calls that are alike. */
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
-                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, uint32_t room,
-                                   uint32_t *count);
+                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
+                                   uint32_t room, uint32_t *count);
 
 /* ---- Fingerprints (fingerprint.c) ----------------------------------------------------------- */
 

@@ -300,6 +300,9 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
 #define BASIS_BYTES      768
 /* Scratch that any call may take. */
 #define FRUGAL_BYTES 65536
+/* Candidates that are listed for what they send and for their steps, and how alike these numbers may be. */
+#define EXTREMES 2
+#define ALIKE    0.01
 
 struct explanation {
     gcoll_candidate *candidates;
@@ -363,9 +366,52 @@ static bool is_frugal(const gcoll_call *call, const gcoll_candidate *candidate) 
     return candidate->cost.scratch * call->element_bytes <= 2 * vector + FRUGAL_BYTES;
 }
 
+static bool can_be_tried(const gcoll_call *call, const gcoll_candidate *candidate) {
+    return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL && is_frugal(call, candidate);
+}
+
+/* The candidates that are listed. */
+struct list {
+    const gcoll_call *call;
+    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX];
+    double *seconds, *sent;
+    uint32_t room, count;
+};
+
+/* The choice of auto is there already, but its numbers are not known until it is found among the others. */
+static void add_to(struct list *list, const gcoll_candidate *candidate) {
+    uint32_t at = 0;
+    gcoll_choice_format(&candidate->choice, list->texts[list->count], GCOLL_ALGORITHM_TEXT_MAX);
+    while (strcmp(list->texts[at], list->texts[list->count]) != 0)
+        at++;
+    list->seconds[at] = candidate->seconds;
+    list->sent[at] = candidate->cost.sent * list->call->element_bytes;
+    list->count += at == list->count;
+}
+
+/* Of those that can be tried the one of which `number` is least, and of these the fastest, as candidates are
+ * sorted; NULL: none can. */
+static const gcoll_candidate *with_least(const struct list *list, const struct explanation *e,
+                                         double (*number)(const gcoll_candidate *)) {
+    const gcoll_candidate *found = NULL;
+    for (size_t i = 0; i < e->count; i++)
+        if (can_be_tried(list->call, &e->candidates[i]) &&
+            (!found || number(&e->candidates[i]) < number(found) * (1 - ALIKE)))
+            found = &e->candidates[i];
+    return found;
+}
+
+static double sent_by(const gcoll_candidate *candidate) {
+    return candidate->cost.sent;
+}
+
+static double steps_of(const gcoll_candidate *candidate) {
+    return candidate->cost.steps;
+}
+
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
-                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, uint32_t room,
-                                   uint32_t *count) {
+                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
+                                   uint32_t room, uint32_t *count) {
     gcoll_problem problem = gcoll_call_problem(context, call, blocks);
     problem.rank = 0;
     problem.buffers = 1;
@@ -373,26 +419,27 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
     struct explanation e = {0};
     gcoll_choice choice = {0};
     const gcoll_tuning_rule *rule;
+    struct list list = {call, texts, seconds, sent, room, 0};
     const gcoll_status status = judge_all(context, call, &problem, &e, &choice, &rule);
-    *count = 0;
     if (status == GCOLL_OK) {
         sort(e.candidates, e.count);
         gcoll_choice_format(&choice, texts[0], GCOLL_ALGORITHM_TEXT_MAX);
-        seconds[0] = e.candidates[0].seconds; /* stays if a tuning file names a variant that is not listed */
-        *count = 1;
+        seconds[0] = e.candidates[0].seconds; /* stay if a tuning file names a variant that is not listed */
+        sent[0] = e.candidates[0].cost.sent * call->element_bytes;
+        list.count = 1;
     }
-    for (size_t i = 0; i < e.count && status == GCOLL_OK; i++) {
-        const gcoll_candidate *candidate = &e.candidates[i];
-        if (candidate->status != GCOLL_OK || !(candidate->seconds < HUGE_VAL) || *count == room)
-            break;
-        if (!is_frugal(call, candidate))
-            continue;
-        gcoll_choice_format(&candidate->choice, texts[*count], GCOLL_ALGORITHM_TEXT_MAX);
-        if (strcmp(texts[*count], texts[0]) == 0)
-            seconds[0] = candidate->seconds;
-        else
-            seconds[(*count)++] = candidate->seconds;
-    }
+    for (size_t i = 0; i < e.count && list.count > 0 && list.count + EXTREMES < room; i++)
+        if (can_be_tried(call, &e.candidates[i]))
+            add_to(&list, &e.candidates[i]);
+    const gcoll_candidate *extremes[EXTREMES] = {with_least(&list, &e, sent_by),
+                                                 with_least(&list, &e, steps_of)};
+    for (size_t i = 0; i < EXTREMES && list.count > 0; i++)
+        if (extremes[i])
+            add_to(&list, extremes[i]);
+    for (size_t i = 0; i < e.count && list.count > 0 && list.count < room; i++)
+        if (can_be_tried(call, &e.candidates[i]))
+            add_to(&list, &e.candidates[i]);
+    *count = list.count;
     free(e.candidates);
     return status;
 }

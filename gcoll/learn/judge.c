@@ -21,7 +21,7 @@
 #define SHORT_LAG 6
 
 #define BUDGET         20.0 /* usual calls */
-#define MOST_PREDICTED 3.0  /* nothing is tried that the model takes for slower by this factor */
+#define MOST_PREDICTED 3.0  /* nothing is tried that is thought to be slower by this factor */
 #define SCREENED       3    /* candidates a lesson, with the usual one */
 #define SCREEN_BURST   3
 #define COMPARED       3
@@ -42,8 +42,9 @@
 #define WATCH_SAMPLES  16
 #define TOLERANCE      1.3
 #define TOLERANCE_MOST 4.0
-/* Calls after which times may be found to have changed. */
-#define HOLD 200
+/* Calls after which times may be found to have changed; a change by LARGE is heeded at once. */
+#define HOLD  200
+#define LARGE 2.0
 /* Calls after which all begins anew though nothing has changed: what was not clear may be so now. Twice as
  * many each time.
  */
@@ -180,10 +181,37 @@ static double larger(double a, double b) {
 
 static void settle(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
     judge->state = GCOLL_JUDGE_SETTLED;
+    judge->kept_ns = judge->candidates[kept].ns;
     judge->home = next->usual = kept;
     judge->settled_at = next->begin;
     judge->usual_ns = 0; /* measured by the first watch */
     next->calls = WATCH_LEAST;
+}
+
+/* The least of something over the candidates. */
+static double least_of(const gcoll_judge *judge, double (*of)(const gcoll_judged *)) {
+    double found = of(&judge->candidates[0]);
+    for (uint32_t i = 1; i < judge->count; i++)
+        found = fmin(found, of(&judge->candidates[i]));
+    return found;
+}
+
+static double predicted_of(const gcoll_judged *one) {
+    return one->predicted;
+}
+
+static double sent_of(const gcoll_judged *one) {
+    return one->sent;
+}
+
+/* How many times as long as the best a candidate is thought to take, at least. The costs of the model are
+ * from the beginning. If calls take longer now, they may be wrong; then a candidate may also be good because
+ * it sends few bytes. */
+static double weight(const gcoll_judge *judge, uint32_t candidate) {
+    const gcoll_judged *one = &judge->candidates[candidate];
+    const double by_time = one->predicted / least_of(judge, predicted_of);
+    const double fewest = judge->is_slower ? least_of(judge, sent_of) : 0;
+    return fewest > 0 ? fmin(by_time, one->sent / fewest) : by_time;
 }
 
 /* What a call of a candidate is expected to cost beyond a usual one. */
@@ -191,7 +219,7 @@ static double expected_ns(const gcoll_judge *judge, uint32_t candidate) {
     const gcoll_judged *one = &judge->candidates[candidate];
     if (one->ns > 0)
         return larger(one->ns - judge->usual_ns, 0);
-    const double ratio = one->predicted / judge->candidates[judge->home].predicted;
+    const double ratio = weight(judge, candidate) / weight(judge, judge->home);
     return judge->usual_ns * larger(ratio - 1, 0);
 }
 
@@ -201,21 +229,30 @@ static double budget_ns(const gcoll_judge *judge) {
 
 static void compare(gcoll_judge *judge, gcoll_lesson *next);
 
+/* The most promising candidate that is neither in the set nor out nor measured; GCOLL_LEARN_NONE: there is
+ * none. */
+static uint32_t promising(const gcoll_judge *judge, uint32_t set) {
+    uint32_t found = GCOLL_LEARN_NONE;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const gcoll_judged *one = &judge->candidates[i];
+        if (!(set >> i & 1) && one->ns <= 0 && !one->is_out &&
+            (found == GCOLL_LEARN_NONE || weight(judge, i) < weight(judge, found)))
+            found = i;
+    }
+    return found;
+}
+
 /* The next group of candidates to be screened, with the usual one; if there is none, those that are left are
  * compared.
  */
 static void screen(gcoll_judge *judge, gcoll_lesson *next) {
-    const double floor = judge->candidates[0].predicted;
     double expected = 0;
-    uint32_t set = 1U << next->usual, count = 1;
+    uint32_t set = 1U << next->usual, count = 1, i;
     judge->state = GCOLL_JUDGE_SCREEN;
-    for (uint32_t i = 0; i < judge->count && count < SCREENED; i++) {
-        gcoll_judged *one = &judge->candidates[i];
-        if (i == next->usual || one->ns > 0 || one->is_out)
-            continue;
+    while (count < SCREENED && (i = promising(judge, set)) != GCOLL_LEARN_NONE) {
         const double cost = SCREEN_BURST * expected_ns(judge, i);
-        if (one->predicted > MOST_PREDICTED * floor || expected + cost > budget_ns(judge)) {
-            one->is_out = true;
+        if (weight(judge, i) > MOST_PREDICTED || expected + cost > budget_ns(judge)) {
+            judge->candidates[i].is_out = true;
             continue;
         }
         expected += cost;
@@ -265,7 +302,9 @@ static void compare(gcoll_judge *judge, gcoll_lesson *next) {
     while (rounds > 1 && cost * rounds > budget_ns(judge))
         rounds--;
     if (count == 1 || cost * rounds > budget_ns(judge)) {
-        settle(judge, home, next);
+        /* If calls have become slower, what trials may cost is not well known, and something better is
+         * wanted. */
+        settle(judge, judge->is_slower ? next->usual : home, next);
         return;
     }
     judge->state = GCOLL_JUDGE_COMPARE;
@@ -281,7 +320,9 @@ static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const d
         const uint32_t count = collect(ended, samples, i, values);
         if (count == 0)
             continue;
-        const double ns = least(values, count);
+        /* The least time is the one that other work has not disturbed; but on slow links it may be that of a
+         * call whose messages a buffer took. */
+        const double ns = judge->is_slower ? median(values, count) : least(values, count);
         gcoll_judged *one = &judge->candidates[i];
         one->ns = one->ns > 0 ? fmin(one->ns, ns) : ns;
         if (i != ended->usual)
@@ -344,22 +385,55 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
 /* Forgets what was measured. */
 static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
     for (uint32_t i = 0; i < judge->count; i++)
-        judge->candidates[i] = (gcoll_judged){.predicted = judge->candidates[i].predicted};
+        judge->candidates[i] =
+            (gcoll_judged){.predicted = judge->candidates[i].predicted, .sent = judge->candidates[i].sent};
     judge->usual_ns = usual_ns;
     judge->spent_ns = 0;
     screen(judge, next);
+}
+
+/* Whether the usual time is another one now, by the tolerance and this factor. */
+static bool has_changed(const gcoll_judge *judge, double ns, double factor) {
+    const double limit = judge->tolerance * factor;
+    return ns > limit * judge->usual_ns || ns * limit < judge->usual_ns;
+}
+
+/* ended: a lesson in the course of which times have changed, to the median `ns`. */
+static void search_anew(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples, double ns,
+                        gcoll_lesson *next) {
+    double values[GCOLL_LEARN_SAMPLES];
+    const uint32_t count = collect(ended, samples, judge->home, values);
+    const uint32_t quarter = count / 4;
+    /* Times that change often are no reason to try so often. */
+    judge->tolerance = fmin(judge->tolerance * judge->tolerance, TOLERANCE_MOST);
+    judge->is_slower = ns > judge->usual_ns;
+    next->usual = judge->home;
+    qsort(values, count, sizeof *values, by_size); /* some are from before the change */
+    search(judge, values[judge->is_slower ? count - 1 - quarter : quarter], next);
+}
+
+/* Whether times have changed since algorithms are tried, so that what was measured before and after cannot be
+ * compared. Then that is forgotten. */
+static bool starts_over(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
+                        gcoll_lesson *next) {
+    double values[GCOLL_LEARN_SAMPLES], error;
+    const uint32_t count = collect(ended, samples, judge->home, values);
+    const double ns = typical(values, count, &error);
+    if (!has_changed(judge, ns, LARGE))
+        return false;
+    search_anew(judge, ended, samples, ns, next);
+    return true;
 }
 
 static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples, gcoll_lesson *next) {
     double values[GCOLL_LEARN_SAMPLES], error;
     const uint32_t count = collect(ended, samples, ended->usual, values);
     const double ns = typical(values, count, &error);
-    const bool has_changed = judge->usual_ns > 0 && (ns > judge->tolerance * judge->usual_ns ||
-                                                     ns * judge->tolerance < judge->usual_ns);
-    if (has_changed && ended->begin >= judge->settled_at + HOLD) {
-        /* Times that change often are no reason to try so often. */
-        judge->tolerance = fmin(judge->tolerance * judge->tolerance, TOLERANCE_MOST);
-        search(judge, ns, next);
+    const bool is_held = ended->begin < judge->settled_at + HOLD, is_first = judge->usual_ns <= 0;
+    if (is_first) /* times may have changed while algorithms were tried */
+        judge->usual_ns = judge->kept_ns > 0 ? judge->kept_ns : ns;
+    if (has_changed(judge, ns, is_held ? LARGE : 1)) {
+        search_anew(judge, ended, samples, ns, next);
         return;
     }
     if (ended->begin >= judge->settled_at + judge->again) {
@@ -367,19 +441,19 @@ static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *s
         search(judge, ns, next);
         return;
     }
-    if (judge->usual_ns <= 0)
+    if (is_first)
         judge->usual_ns = ns;
     const double calls = WATCH_NS / larger(ns, 1);
     next->calls = calls < WATCH_LEAST ? WATCH_LEAST : calls > WATCH_MOST ? WATCH_MOST : (uint32_t)calls;
 }
 
-void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t count) {
+void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent, uint32_t count) {
     memset(judge, 0, sizeof *judge);
     judge->count = count;
     judge->tolerance = TOLERANCE;
     judge->again = AGAIN;
     for (uint32_t i = 0; i < count; i++)
-        judge->candidates[i].predicted = predicted[i];
+        judge->candidates[i] = (gcoll_judged){.predicted = predicted[i], .sent = sent ? sent[i] : 0};
 }
 
 gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
@@ -394,10 +468,14 @@ gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, con
         break;
     }
     case GCOLL_JUDGE_SCREEN:
+        if (starts_over(judge, ended, samples, &next))
+            break;
         note_screened(judge, ended, samples);
         screen(judge, &next);
         break;
     case GCOLL_JUDGE_COMPARE:
+        if (starts_over(judge, ended, samples, &next))
+            break;
         note_compared(judge, ended, samples);
         conclude(judge, &next);
         break;

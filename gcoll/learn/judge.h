@@ -56,6 +56,7 @@ typedef enum gcoll_judge_state {
 /* What rank 0 knows of one candidate. */
 typedef struct gcoll_judged {
     double predicted; /* seconds, by the cost model */
+    double sent;      /* bytes of the busiest rank; 0: not known */
     double ns;        /* measured; 0: not yet */
     double error_ns;  /* standard error; 0: not compared closely yet */
     uint32_t compared;
@@ -68,15 +69,17 @@ typedef struct gcoll_judge {
     uint32_t count;
     uint32_t home; /* the usual candidate when trying began: kept, unless another one is clearly faster */
     gcoll_judged candidates[GCOLL_LEARN_CANDIDATES];
-    double usual_ns;     /* the time of the usual candidate when trying began, or when it was settled */
-    double spent_ns;     /* what trials have cost since then, beyond the usual time */
-    double tolerance;    /* times that differ by this factor from the settled one have changed */
+    bool is_slower;   /* times have risen since the costs of the model were measured */
+    double usual_ns;  /* the time of the usual candidate when trying began, or when it was settled */
+    double kept_ns;   /* what the usual candidate took in the trials that ended last; 0: nothing is known */
+    double spent_ns;  /* what trials have cost since then, beyond the usual time */
+    double tolerance; /* times that differ by this factor from the settled one have changed */
     uint64_t settled_at; /* the call, */
     uint64_t again;      /* and so many calls later trying begins anew */
 } gcoll_judge;
 
-/* predicted: seconds by candidate; the first is the choice, the others in rising order. */
-void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, uint32_t count);
+/* predicted: seconds by candidate; the first is the choice. sent: bytes by candidate, or NULL. */
+void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent, uint32_t count);
 /* samples: of the lesson that has ended, the mean time over the ranks in nanoseconds. */
 gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples);
 

@@ -32,6 +32,7 @@ typedef struct gcoll_study {
     uint32_t count; /* candidates */
     char texts[GCOLL_LEARN_CANDIDATES][GCOLL_ALGORITHM_TEXT_MAX];
     double predicted[GCOLL_LEARN_CANDIDATES]; /* seconds */
+    double sent[GCOLL_LEARN_CANDIDATES];      /* bytes */
     gcoll_lesson lesson, next;
     bool has_next;     /* `next` is known */
     bool is_closed;    /* nothing more is learned: all calls take lesson.usual once this lesson is over */

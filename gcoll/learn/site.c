@@ -87,8 +87,9 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
     gcoll_study *study = calloc(1, sizeof *study);
     if (!study)
         return no_memory();
-    gcoll_status status = gcoll_call_candidates(learn->context, &site->call, blocks, study->texts,
-                                                study->predicted, GCOLL_LEARN_CANDIDATES, &study->count);
+    gcoll_status status =
+        gcoll_call_candidates(learn->context, &site->call, blocks, study->texts, study->predicted,
+                              study->sent, GCOLL_LEARN_CANDIDATES, &study->count);
     if (status == GCOLL_OK && study->count >= 2)
         status = gcoll_learn_open(learn, site, study);
     if (status != GCOLL_OK || study->count < 2) {
@@ -96,7 +97,7 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
         return status;
     }
     study->lesson = gcoll_lesson_first();
-    gcoll_judge_begin(&study->judge, study->predicted, study->count);
+    gcoll_judge_begin(&study->judge, study->predicted, study->sent, study->count);
     site->study = study;
     gcoll_learn_listen(learn, site);
     for (uint64_t call = 1; call < GCOLL_LEARN_FROM; call++)

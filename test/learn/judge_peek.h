@@ -22,9 +22,10 @@ namespace judge_peek {
 struct World {
     std::vector<double> ns;
     std::vector<double> predicted;
-    double noise = 0;   // relative standard deviation
-    double hiccups = 0; // part of the calls that take several times as long
-    double spread = 0;  // of the logarithm: ranks that wait for a processor take any time
+    std::vector<double> sent; // bytes; empty: not known
+    double noise = 0;         // relative standard deviation
+    double hiccups = 0;       // part of the calls that take several times as long
+    double spread = 0;        // of the logarithm: ranks that wait for a processor take any time
 
     double call(uint32_t candidate, std::mt19937 &random) const {
         std::normal_distribution<double> bell(0, 1);
@@ -58,7 +59,8 @@ inline World random_world(std::mt19937 &random, double error) {
 class Job {
   public:
     Job(const World &world, uint32_t seed) : world_(world), random_(seed) {
-        gcoll_judge_begin(&judge, world.predicted.data(), static_cast<uint32_t>(world.predicted.size()));
+        gcoll_judge_begin(&judge, world.predicted.data(), world.sent.empty() ? nullptr : world.sent.data(),
+                          static_cast<uint32_t>(world.predicted.size()));
         lesson = gcoll_lesson_first();
         begin();
     }

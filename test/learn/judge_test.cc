@@ -167,6 +167,46 @@ TEST(Judge, ChangedTimesAreAnsweredWithinAHundredCalls) {
     }
 }
 
+// Also where algorithms are tried as it happens, or just were.
+TEST(Judge, AChangeWhileAlgorithmsAreTriedIsAnswered) {
+    for (uint32_t seed = 0; seed < 400; seed++) {
+        World before, after;
+        before.ns = {1e7, 1.5e7, 2e7, 2.5e7};
+        before.predicted = {1e-2, 1.2e-2, 1.3e-2, 1.4e-2};
+        before.noise = 0.05;
+        after = before;
+        after.ns = {2e8, 1.2e8, 6e7, 1.5e8};
+        Job job(before, seed);
+        job.calls(20 + seed);
+        job.change(after);
+        job.calls(150);
+        ASSERT_EQ(job.lesson.usual, 2u) << "after " << 20 + seed << " calls";
+    }
+}
+
+// The link has a hundredth of its rate. By the costs of the beginning the one that is the fastest now would
+// be seven times as slow as the others; but it sends the fewest bytes.
+TEST(Judge, FewBytesAreTriedWhereCallsBecomeSlower) {
+    for (const bool knows_bytes : {false, true})
+        for (uint32_t seed = 0; seed < 300; seed++) {
+            World before, after;
+            before.ns = {1.6e6, 2e6, 2.4e6, 2.8e6, 1.1e7};
+            before.predicted = {1.6e-3, 2e-3, 2.4e-3, 2.8e-3, 1.1e-2};
+            if (knows_bytes)
+                before.sent = {1.1e5, 1.1e5, 4.9e4, 9.8e4, 2.8e4};
+            before.noise = 0.05;
+            after = before;
+            after.ns = {1.37e8, 1.37e8, 8e7, 1.2e8, 5.4e7};
+            Job job(before, seed);
+            job.calls(400 + seed % 50);
+            ASSERT_EQ(job.lesson.usual, 0u);
+            ASSERT_EQ(job.tried.count(4), 0u); // too slow, and rightly
+            job.change(after);
+            job.calls(130);
+            ASSERT_EQ(job.lesson.usual == 4, knows_bytes) << "seed " << seed;
+        }
+}
+
 // What was not clear at first is tried again, at ever longer intervals.
 TEST(Judge, ALongJobFindsTheFastestInMuchNoise) {
     uint32_t close = 0;

@@ -20,6 +20,10 @@
  * after a failure those that are left go on by themselves. Each says "left" and how many they are; in the
  * end, whether all results were right.
  *
+ * - learn: allreduces by auto. Rank 0 says "learned" after LEARN_CALLS of them. When there is a file "slow"
+ * in the lab's folder, ANSWER_CALLS more follow, and then auto and some algorithms by name; rank 0
+ * says of each its name and the median of its times in us.
+ *
  * FORM of the allreduces: call, start (and wait) or create (and run). Of recover: any, or majority.
  *
  * Says how messages travel, to stderr, and "ready" when all ranks have met in a barrier and, for "loop", in
@@ -35,7 +39,11 @@
 
 #include "gcoll/gcoll.h"
 
-#define RING "ring"
+#define RING         "ring"
+#define LEARN_CALLS  400
+#define ANSWER_CALLS 150
+#define TURNS        9
+#define WARM         3
 
 typedef struct job {
     gcoll_context *context;
@@ -163,6 +171,72 @@ static gcoll_status recover(job *j) {
     return GCOLL_OK;
 }
 
+static int64_t now_us(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* *says: in, what this rank says; out, the sum over the ranks. */
+static gcoll_status allreduce_by(const job *j, const char *algorithm, float *says) {
+    gcoll_allreduce_options options;
+    gcoll_allreduce_options_init(&options);
+    options.algorithm = algorithm;
+    j->data[0] = *says;
+    const gcoll_status status =
+        gcoll_allreduce(j->context, NULL, j->data, j->count, GCOLL_FLOAT32, GCOLL_SUM, &options);
+    *says = j->data[0];
+    return status;
+}
+
+static int ascending(const void *a, const void *b) {
+    const int64_t left = *(const int64_t *)a, right = *(const int64_t *)b;
+    return (left > right) - (left < right);
+}
+
+static gcoll_status compare_with_auto(const job *j) {
+    static const char *const names[] = {"auto", "recursive_doubling", "halving_doubling", "ring", "linear"};
+    enum { COUNT = sizeof names / sizeof names[0] };
+    int64_t times[COUNT][TURNS];
+    gcoll_status status = GCOLL_OK;
+    for (int i = 0; i < COUNT && status == GCOLL_OK; i++) {
+        for (int turn = -WARM; turn < TURNS && status == GCOLL_OK; turn++) {
+            float says = 0;
+            const int64_t begun = now_us();
+            status = allreduce_by(j, names[i], &says);
+            if (turn >= 0)
+                times[i][turn] = now_us() - begun;
+        }
+        if (status == GCOLL_OK)
+            status = gcoll_barrier(j->context, NULL);
+    }
+    for (int i = 0; i < COUNT && status == GCOLL_OK && j->rank == 0; i++) {
+        qsort(times[i], TURNS, sizeof times[i][0], ascending);
+        printf("%s %lld\n", names[i], (long long)times[i][TURNS / 2]);
+    }
+    return status;
+}
+
+static gcoll_status learn(const job *j) {
+    gcoll_status status = GCOLL_OK;
+    float is_slow = 0;
+    for (int call = 1; status == GCOLL_OK && is_slow == 0; call++) {
+        is_slow = j->rank == 0 && is_there(j, "slow");
+        status = allreduce_by(j, NULL, &is_slow);
+        if (call == LEARN_CALLS && j->rank == 0)
+            say("learned");
+    }
+    for (int call = 0; status == GCOLL_OK && call < ANSWER_CALLS; call++)
+        status = allreduce_by(j, NULL, &is_slow);
+    if (status == GCOLL_OK && j->rank == 0) {
+        char text[8192];
+        if (gcoll_context_explain(j->context, GCOLL_ALLREDUCE, j->count, GCOLL_FLOAT32, GCOLL_SUM, 0, NULL,
+                                  text, sizeof text) == GCOLL_OK)
+            fprintf(stderr, "%s\n", text);
+    }
+    return status == GCOLL_OK ? compare_with_auto(j) : status;
+}
+
 static gcoll_status run(job *j, const char *what) {
     gcoll_status status = gcoll_barrier(j->context, NULL);
     if (status == GCOLL_OK && strcmp(what, "loop") == 0)
@@ -175,6 +249,8 @@ static gcoll_status run(job *j, const char *what) {
         return recover(j);
     if (strcmp(what, "chain") == 0)
         return pass_on(j);
+    if (strcmp(what, "learn") == 0)
+        return learn(j);
     if (strcmp(what, "leave") == 0)
         return gcoll_broadcast(j->context, j->data, j->count, GCOLL_FLOAT32, 0, NULL);
     if (strcmp(what, "late") == 0 && j->rank + 1 == j->size)
@@ -211,7 +287,7 @@ int main(int count, char **words) {
     gcoll_context_options_init(&options);
     options.rank = j.rank;
     options.size = j.size;
-    options.tuning = "default";
+    options.tuning = strcmp(words[1], "learn") == 0 ? NULL : "default";
     options.recovery = strcmp(words[1], "recover") == 0;
     options.log = options.recovery ? log_line : NULL;
     options.timeout_ms = strtoll(words[3], NULL, 10);
