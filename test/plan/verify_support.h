@@ -98,7 +98,7 @@ struct Outcome {
     bool right = false;          // every output is what the collective promises
     bool rank_identical = false; // for an operation that commutes but does not associate
     bool ordered = false;        // for one that associates but does not commute
-    bool p_independent = false;  // for one that commutes but does not associate: one of two trees, everywhere
+    bool pairs = false, left = false; // for one that commutes but does not associate: that tree, everywhere
     bool read_rubbish = false;   // a step read what was never written
     bool reduced_twice =
         false; // a step, of use or not, added what was in already (up to 16 ranks of 4 buffers)
