@@ -105,9 +105,15 @@ static gcoll_ref room_for(spread *s, operand left, operand right, bool is_last) 
     return gcoll_plan_scratch(s->b, s->count);
 }
 
+/* How long a rank's message to this one waits for the port: ranks send to those above them in turn. */
+static uint32_t turn_of(const spread *s, operand x) {
+    return (s->problem->rank + s->problem->size - x.from) % s->problem->size;
+}
+
+/* Of two messages, the later one is reduced into the earlier one while it comes. */
 static operand combine(spread *s, operand left, operand right, bool is_last) {
-    if (is_foreign(s, right))
-        fetch(s, &left);
+    if (is_foreign(s, left) && is_foreign(s, right))
+        fetch(s, turn_of(s, left) < turn_of(s, right) ? &left : &right);
     const gcoll_ref room = room_for(s, left, right, is_last);
     if (is_foreign(s, right))
         gcoll_plan_recv_reduce(s->b, right.from, room, left.at, s->count);
@@ -140,10 +146,15 @@ static operand combine_pairs(spread *s, uint32_t first, uint32_t width, bool is_
         return term_at(s, first);
     if (s->leaves - first <= half)
         return combine_pairs(s, first, half, is_last);
+    /* A message is reduced into its neighbour's only. Into a larger subtree, it would wait for all of that. */
+    const bool are_neighbours = is_term(s, first, half) && is_term(s, first + half, half);
     operand left = combine_pairs(s, first, half, false);
-    if (!is_term(s, first + half, half))
+    if (!are_neighbours)
         fetch(s, &left);
-    return combine(s, left, combine_pairs(s, first + half, half, false), is_last);
+    operand right = combine_pairs(s, first + half, half, false);
+    if (!are_neighbours)
+        fetch(s, &right);
+    return combine(s, left, right, is_last);
 }
 
 /* All messages but the last are received at once, not when it is their turn. */
@@ -199,13 +210,13 @@ static double most_terms(const gcoll_problem *problem) {
     return gcoll_is_power_of_two(problem->buffers) ? 1 : 2.0 * gcoll_log2_floor(problem->buffers);
 }
 
-/* Blocks of scratch. By pairs, one for each two neighbours, as the second message is reduced into the first;
- * two ranks reduce into the result. */
+/* Blocks of scratch. By pairs, one for each two neighbours, as the second message is reduced into the first,
+ * and one for a rank without a neighbour; two ranks reduce into the result. */
 static double slots_of(const gcoll_problem *problem) {
     const uint32_t size = problem->size;
     if (problem->buffers > 1 && gcoll_problem_has_tree(problem))
         return size * most_terms(problem);
-    return size <= 2 ? 0 : is_left(problem) ? size - 2.0 : size / 2;
+    return size <= 2 ? 0 : is_left(problem) ? size - 2.0 : (size + 1) / 2;
 }
 
 gcoll_cost gcoll_spread_cost(const gcoll_problem *problem) {

@@ -440,6 +440,7 @@ Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
                     true,
                     true,
                     true,
+                    true,
                     machine.read_rubbish(),
                     machine.reduced_twice(),
                     machine.divided_early(),
