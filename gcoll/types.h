@@ -116,9 +116,9 @@ typedef gcoll_status (*gcoll_reduce_fn)(void *dst, const void *a, const void *b,
 
 #define GCOLL_MAX_ELEMENT_BYTES 65535u
 
-/* A reduction function of the caller, for op = GCOLL_USER. It must be associative. It may be called on parts
- * of a vector, and take its time, but each call less than an eighth of options.timeout_ms: peers that wait
- * for this rank are answered only between two calls. */
+/* A reduction function of the caller, for op = GCOLL_USER. It must be associative, unless options.order names
+ * a tree. It may be called on parts of a vector, and take its time, but each call less than an eighth of
+ * options.timeout_ms: peers that wait for this rank are answered only between two calls. */
 typedef struct gcoll_user_op {
     gcoll_reduce_fn reduce;
     void *arg;       /* passed to reduce unchanged */

@@ -46,6 +46,38 @@ static uint32_t term_leaves(const gcoll_problem *problem, uint32_t first) {
     return first + width < end ? width : end - first;
 }
 
+/* ---- Blocks --------------------------------------------------------------------------------------- */
+
+uint32_t gcoll_spread_owners(const gcoll_problem *problem) {
+    const int64_t owners = problem->option[0];
+    if (problem->collective == GCOLL_REDUCE_SCATTER || owners < 1 || owners > problem->size)
+        return problem->size;
+    return (uint32_t)owners;
+}
+
+/* The owners follow one another from the root on, round the end of the ranks. Others have an empty block. */
+static uint64_t begin_of(const gcoll_problem *problem, uint32_t r, uint32_t more) {
+    const uint32_t owners = gcoll_spread_owners(problem);
+    const uint32_t place = (r + problem->size - problem->root) % problem->size + more;
+    if (problem->collective == GCOLL_REDUCE_SCATTER)
+        return gcoll_block_begin(problem, r + more);
+    return gcoll_chunk_begin(problem->count, owners, place < owners ? place : owners);
+}
+
+uint64_t gcoll_spread_begin(const gcoll_problem *problem, uint32_t r) {
+    return begin_of(problem, r, 0);
+}
+
+uint64_t gcoll_spread_count(const gcoll_problem *problem, uint32_t r) {
+    return begin_of(problem, r, 1) - begin_of(problem, r, 0);
+}
+
+double gcoll_spread_largest(const gcoll_problem *problem) {
+    return (double)(problem->collective == GCOLL_REDUCE_SCATTER
+                        ? gcoll_largest_block(problem)
+                        : gcoll_largest_chunk(problem->count, gcoll_spread_owners(problem)));
+}
+
 /* ---- Own leaves ----------------------------------------------------------------------------------- */
 
 static gcoll_ref own_term(const spread *s, uint32_t first) {
@@ -74,8 +106,8 @@ static void send_all(const spread *s) {
     for (uint32_t distance = 1; distance < p->size; distance++) {
         const uint32_t to = gcoll_rank_above(p, distance);
         for (uint32_t at = 0; at < p->buffers; at += term_leaves(p, first + at))
-            gcoll_plan_send(s->b, to, gcoll_ref_add(own_term(s, first + at), gcoll_block_begin(p, to)),
-                            gcoll_block_count(p, to));
+            gcoll_plan_send(s->b, to, gcoll_ref_add(own_term(s, first + at), gcoll_spread_begin(p, to)),
+                            gcoll_spread_count(p, to));
     }
 }
 
@@ -177,8 +209,8 @@ void gcoll_spread_plan(const gcoll_problem *problem, gcoll_builder *b, gcoll_ref
     spread s = {.problem = problem,
                 .b = b,
                 .leaves = problem->size * problem->buffers,
-                .begin = gcoll_block_begin(problem, problem->rank),
-                .count = gcoll_block_count(problem, problem->rank),
+                .begin = gcoll_spread_begin(problem, problem->rank),
+                .count = gcoll_spread_count(problem, problem->rank),
                 .result = result};
     uint32_t width = 1;
     while (width < s.leaves)
@@ -210,30 +242,45 @@ static double most_terms(const gcoll_problem *problem) {
     return gcoll_is_power_of_two(problem->buffers) ? 1 : 2.0 * gcoll_log2_floor(problem->buffers);
 }
 
-/* Blocks of scratch. By pairs, one for each two neighbours, as the second message is reduced into the first,
- * and one for a rank without a neighbour; two ranks reduce into the result. */
-static double slots_of(const gcoll_problem *problem) {
-    const uint32_t size = problem->size;
+/* Blocks of scratch of an owner. By pairs, one for each two neighbours, as the second message is reduced into
+ * the first, and one for another rank without a neighbour; two ranks reduce into the result. In a reduce, the
+ * result takes one, too, if the owner is not the root. */
+static double slots_of(const gcoll_problem *problem, uint32_t owner) {
+    const uint32_t size = problem->size, last = size - 1;
+    const uint32_t result = problem->collective == GCOLL_REDUCE && owner != problem->root;
     if (problem->buffers > 1 && gcoll_problem_has_tree(problem))
         return size * most_terms(problem);
-    return size <= 2 ? 0 : is_left(problem) ? size - 2.0 : (size + 1) / 2;
+    if (size <= 2)
+        return result;
+    return result + (is_left(problem) ? size - 2 : size / 2 + (size % 2 != 0 && owner != last));
+}
+
+/* One of the first three owners has the most. */
+static double most_slots(const gcoll_problem *problem) {
+    const uint32_t owners = gcoll_spread_owners(problem);
+    double most = 0;
+    for (uint32_t i = 0; i < owners && i < 3; i++) {
+        const double slots = slots_of(problem, (problem->root + i) % problem->size);
+        most = slots > most ? slots : most;
+    }
+    return most;
 }
 
 gcoll_cost gcoll_spread_cost(const gcoll_problem *problem) {
-    const double others = problem->size - 1.0, block = (double)gcoll_largest_block(problem);
+    const double others = problem->size - 1.0, block = gcoll_spread_largest(problem);
     const double terms = most_terms(problem);
     const bool combines_own = problem->buffers > 1 && gcoll_problem_has_tree(problem);
     return (gcoll_cost){.steps = terms * others,
                         .sent = terms * others * block,
                         .reduced = (terms * problem->size - 1) * block,
-                        .scratch = slots_of(problem) * block +
+                        .scratch = most_slots(problem) * block +
                                    (combines_own ? problem->buffers * (double)problem->count : 0)};
 }
 
 gcoll_load gcoll_spread_load(const gcoll_problem *problem) {
     const double others = problem->size - 1.0, n = (double)problem->count, terms = most_terms(problem);
     return (gcoll_load){.hops = problem->size > 1 ? 1 : 0,
-                        .messages = terms * others * problem->size,
+                        .messages = terms * others * gcoll_spread_owners(problem),
                         .sent = terms * others * n,
                         .reduced = (terms * problem->size - 1) * n};
 }

@@ -9,6 +9,18 @@
 
 #include "algorithms/planners.h"
 
+/* Option 0 of allreduce and reduce. The planner takes all ranks if it gets GCOLL_BY_COST. */
+#define GCOLL_SPREAD_OWNERS                                                                                  \
+    {"owners", "ranks that reduce a part each, from the root on; -1: by cost", GCOLL_BY_COST, GCOLL_BY_COST,  \
+     GCOLL_MAX_RANKS, NULL, true}
+
+/* How many ranks have a block to reduce; where that of rank r begins, and how many elements it has. */
+uint32_t gcoll_spread_owners(const gcoll_problem *problem);
+uint64_t gcoll_spread_begin(const gcoll_problem *problem, uint32_t r);
+uint64_t gcoll_spread_count(const gcoll_problem *problem, uint32_t r);
+/* Elements of the largest block. */
+double gcoll_spread_largest(const gcoll_problem *problem);
+
 /* Plans it; this rank's block ends at `result`, in OUT or in scratch. With one rank, that is the result. */
 void gcoll_spread_plan(const gcoll_problem *problem, gcoll_builder *b, gcoll_ref result);
 
