@@ -299,7 +299,8 @@ typedef struct gcoll_context_options {
      * any that the authorities have signed. With {rank} no rank can join later (gcoll_context_grow). */
     const char *tls_name;
 
-    /* gcoll_order, the same on every rank: the tree of operations of reductions that do not say it. 0: any. */
+    /* gcoll_order, the same on every rank: the tree of operations of reductions that do not say it. 0: any.
+     */
     int order;
 } gcoll_context_options;
 

@@ -180,8 +180,9 @@ typedef struct gcoll_problem {
                                              * same, or one is NULL */
     gcoll_staging staging;                  /* of buffers that lie in a device's memory */
     int64_t option[GCOLL_MAX_OPTIONS];      /* as the algorithm's option table orders them */
-    gcoll_order order; /* the tree that is wanted; DEFAULT is ANY. Buffers of a process are reduced by it, and
-                        * a row with `takes_order` builds it. With a tree, `buffers` is the same on all ranks */
+    gcoll_order
+        order; /* the tree that is wanted; DEFAULT is ANY. Buffers of a process are reduced by it, and
+                * a row with `takes_order` builds it. With a tree, `buffers` is the same on all ranks */
 } gcoll_problem;
 
 /* Return where a chunk begins, and how many elements it has. Chunk c of `parts` is elements [c*n/parts,
@@ -312,9 +313,9 @@ typedef struct gcoll_option {
 /* Claims: properties that an algorithm guarantees for a problem. The verifier computes them, and both must
  * agree.
  */
-#define GCOLL_CLAIM_RANK_IDENTICAL 1u /* all ranks that get a result get the same bits */
-#define GCOLL_CLAIM_ORDERED        2u /* keeps rank order, as operations that do not commute need */
-#define GCOLL_CLAIM_RUN_IDENTICAL  4u /* same inputs, same bits, in whatever order messages arrive */
+#define GCOLL_CLAIM_RANK_IDENTICAL 1u  /* all ranks that get a result get the same bits */
+#define GCOLL_CLAIM_ORDERED        2u  /* keeps rank order, as operations that do not commute need */
+#define GCOLL_CLAIM_RUN_IDENTICAL  4u  /* same inputs, same bits, in whatever order messages arrive */
 #define GCOLL_CLAIM_PAIRS          8u  /* every element is built by the tree of GCOLL_ORDER_PAIRS */
 #define GCOLL_CLAIM_LEFT           16u /* every element is built by the tree of GCOLL_ORDER_LEFT */
 #define GCOLL_CLAIM_ALL            31u /* all of them; collectives that reduce nothing have them */
@@ -406,8 +407,8 @@ typedef struct gcoll_algorithm {
     const gcoll_staging *staging;
     bool uses_arrival; /* uses the problem's `arrival_ns`, which a context with a monitor sets
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
-    bool takes_order;  /* builds the tree that the problem's `order` names. The planner then sees all `buffers`
-                        * of the process: it reads IN[k] and writes OUT[k] of each */
+    bool takes_order; /* builds the tree that the problem's `order` names. The planner then sees all `buffers`
+                       * of the process: it reads IN[k] and writes OUT[k] of each */
 } gcoll_algorithm;
 
 /* Sets the last error to a text by format, as of printf, and returns GCOLL_ERR_UNSUPPORTED. */

@@ -196,8 +196,7 @@ uint32_t tool_same_claims(const tool_options *o, bool is_named) {
     const int same = o->same >= 0 ? o->same : by_default;
     const uint32_t tree = gcoll_order_claim((gcoll_order)o->order);
     gcoll_collective collective = GCOLL_BARRIER;
-    if (!gcoll_type_is_floating(o->type) ||
-        gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
+    if (!gcoll_type_is_floating(o->type) || gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
         !gcoll_collective_reduces(collective))
         return 0;
     if (tree != 0 || same == GCOLL_SAME_NOWHERE)
@@ -219,7 +218,7 @@ static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
                      shape->choice.algorithm->name, problem.size);
     else
         cli_complain("--same: sums of %s by %u ranks may differ in the last bits; allowed is nowhere",
-                 shape->choice.algorithm->name, problem.size);
+                     shape->choice.algorithm->name, problem.size);
     return false;
 }
 

@@ -1,9 +1,9 @@
-/* algorithms/allreduce/allreduce_spread.c - allreduce: every rank reduces a block by the wanted tree, and sends
- * the result to all.
+/* algorithms/allreduce/allreduce_spread.c - allreduce: every rank reduces a block by the wanted tree, and
+ * sends the result to all.
  *
- * A reduce-scatter in one step (shared/spread.h): each rank gets all contributions to its block. Then it sends
- * the block to all others. So any tree can be built for any P, at the bytes of a ring. With fewer owners, only
- * so many ranks reduce; with one, that is `linear` by any tree, for short vectors.
+ * A reduce-scatter in one step (shared/spread.h): each rank gets all contributions to its block. Then it
+ * sends the block to all others. So any tree can be built for any P, at the bytes of a ring. With fewer
+ * owners, only so many ranks reduce; with one, that is `linear` by any tree, for short vectors.
  *
  * Source: see shared/spread.c; with the direct allgather of the MPI libraries after it.
  *

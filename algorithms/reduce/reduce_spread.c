@@ -1,8 +1,8 @@
-/* algorithms/reduce/reduce_spread.c - reduce: every rank reduces a block by the wanted tree, and sends it to the
- * root.
+/* algorithms/reduce/reduce_spread.c - reduce: every rank reduces a block by the wanted tree, and sends it to
+ * the root.
  *
- * A reduce-scatter in one step (shared/spread.h), then a gather straight to the root. With one owner, the root
- * reduces all, for short vectors.
+ * A reduce-scatter in one step (shared/spread.h), then a gather straight to the root. With one owner, the
+ * root reduces all, for short vectors.
  *
  * Source: see shared/spread.c.
  *

@@ -5,7 +5,8 @@
  *
  * Source: the direct algorithm for reduce-scatter, as in R. Thakur, R. Rabenseifner and W. Gropp,
  * Optimization of collective communication operations in MPICH, Int. J. High Perform. Comput. Appl. 19
- * (2005), reduce-scatter of operations that do not commute, without its steps; trees and terms are our own. */
+ * (2005), reduce-scatter of operations that do not commute, without its steps; trees and terms are our own.
+ */
 #include "algorithms/shared/spread.h"
 #include "gcoll/plan/steps.h"
 
@@ -178,7 +179,8 @@ static operand combine_pairs(spread *s, uint32_t first, uint32_t width, bool is_
         return term_at(s, first);
     if (s->leaves - first <= half)
         return combine_pairs(s, first, half, is_last);
-    /* A message is reduced into its neighbour's only. Into a larger subtree, it would wait for all of that. */
+    /* A message is reduced into its neighbour's only. Into a larger subtree, it would wait for all of that.
+     */
     const bool are_neighbours = is_term(s, first, half) && is_term(s, first + half, half);
     operand left = combine_pairs(s, first, half, false);
     if (!are_neighbours)

@@ -11,8 +11,10 @@
 
 /* Option 0 of allreduce and reduce. The planner takes all ranks if it gets GCOLL_BY_COST. */
 #define GCOLL_SPREAD_OWNERS                                                                                  \
-    {"owners", "ranks that reduce a part each, from the root on; all if there are fewer; -1: by cost", GCOLL_BY_COST, GCOLL_BY_COST,  \
-     GCOLL_MAX_RANKS, NULL, true}
+    {                                                                                                        \
+        "owners", "ranks that reduce a part each, from the root on; all if there are fewer; -1: by cost",    \
+            GCOLL_BY_COST, GCOLL_BY_COST, GCOLL_MAX_RANKS, NULL, true                                        \
+    }
 
 /* How many ranks have a block to reduce; where that of rank r begins, and how many elements it has. */
 uint32_t gcoll_spread_owners(const gcoll_problem *problem);

@@ -161,9 +161,9 @@ gcoll_status gcoll_order_check(int order) {
                        (int)GCOLL_ORDER_LEFT);
 }
 
-/* Records which claims the algorithm must make so that options.same and options.order hold. Bits can differ between ranks
- * only in an allreduce, as other reductions put each element on one rank. They can differ between runs in
- * every reduction. */
+/* Records which claims the algorithm must make so that options.same and options.order hold. Bits can differ
+ * between ranks only in an allreduce, as other reductions put each element on one rank. They can differ
+ * between runs in every reduction. */
 static gcoll_status set_bits(gcoll_call *call, const gcoll_context *context, const struct options *given) {
     const gcoll_same same =
         given->same != GCOLL_SAME_DEFAULT ? (gcoll_same)given->same : context->settings.same;
@@ -765,11 +765,10 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
                            GCOLL_COLLECTIVE_COUNT - 1u);
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given);
-    const struct options options = {
-        .user_op = own.user_op,
-        .same = own.same,
-        .order = own.order,
-        .memory_limit_bytes = own.memory_limit_bytes};
+    const struct options options = {.user_op = own.user_op,
+                                    .same = own.same,
+                                    .order = own.order,
+                                    .memory_limit_bytes = own.memory_limit_bytes};
     const gcoll_given shape = {.collective = collective,
                                .count = collective == GCOLL_BARRIER ? 0 : count,
                                .type = type,

@@ -77,8 +77,8 @@ static inline size_t gcoll_element_alignment(const gcoll_call *call) {
 /* Where the result must have the same bits. NOWHERE if the order of evaluation cannot show in the bits. */
 static inline gcoll_same gcoll_call_same(const gcoll_call *call) {
     return gcoll_call_is_fixed(call) || gcoll_call_order(call) != GCOLL_ORDER_ANY ? GCOLL_SAME_IN_RUNS
-           : call->needs & GCOLL_CLAIM_RANK_IDENTICAL ? GCOLL_SAME_ON_RANKS
-                                                      : GCOLL_SAME_NOWHERE;
+           : call->needs & GCOLL_CLAIM_RANK_IDENTICAL                             ? GCOLL_SAME_ON_RANKS
+                                                                                  : GCOLL_SAME_NOWHERE;
 }
 
 /* Whether ranks know different block sizes: an alltoall_v, or a call with counts at the root. The receiver

@@ -211,7 +211,8 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
                                                                                : "");
     else if (their_extra != our_extra)
         snprintf(text, size, " (%s: rank %u of %u buffers, rank %u of %u)",
-                 op_of(ours) == GCOLL_AVG ? "an average" : "options.order", peer, their_extra, rank, our_extra);
+                 op_of(ours) == GCOLL_AVG ? "an average" : "options.order", peer, their_extra, rank,
+                 our_extra);
     else if (flags & FLAG_ORDERED)
         snprintf(text, size, " (options.user_op->commutative: rank %u %d, rank %u %d)", peer,
                  theirs[AT_FLAGS] & FLAG_ORDERED ? 0 : 1, rank, ours[AT_FLAGS] & FLAG_ORDERED ? 0 : 1);

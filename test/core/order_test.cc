@@ -58,8 +58,7 @@ double number(gcoll_type type, const uint8_t *from) {
         return value;
     }
     const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double size =
-        exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
+    const double size = exponent ? std::ldexp(1024 + fraction, exponent - 25) : std::ldexp(fraction, -24);
     return bits & 0x8000 ? -size : size;
 }
 
@@ -164,7 +163,6 @@ const char *name(gcoll_order order) {
     return order == GCOLL_ORDER_PAIRS ? "pairs" : "left";
 }
 
-
 std::string leaf_trace(const Kind &kind, gcoll_op op, gcoll_order order, uint64_t count, uint32_t size) {
     return std::string(gcoll_type_name(kind.type)) + " " + gcoll_op_name(op) + " " + name(order) + ", " +
            std::to_string(count) + " by " + std::to_string(size) + " ranks";
@@ -206,8 +204,7 @@ void compare_all(gcoll_context *context, uint32_t rank, uint32_t size, const Kin
     output = input;
     ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, output.data(), count, kind.type, op, &own));
     EXPECT_EQ(output, want) << "allreduce in place";
-    ASSERT_GCOLL_OK(
-        gcoll_reduce(context, input.data(), output.data(), count, kind.type, op, root, &options));
+    ASSERT_GCOLL_OK(gcoll_reduce(context, input.data(), output.data(), count, kind.type, op, root, &options));
     if (rank == root)
         EXPECT_EQ(output, want) << "reduce";
     const std::vector<uint64_t> counts = uneven_blocks(size, count);
@@ -215,8 +212,8 @@ void compare_all(gcoll_context *context, uint32_t rank, uint32_t size, const Kin
     for (uint32_t r = 0; r < rank; r++)
         begin += counts[r];
     output.assign(counts[rank] * kind.bytes + 1, 0);
-    ASSERT_GCOLL_OK(gcoll_reduce_scatter_v(context, input.data(), output.data(), counts.data(), kind.type, op,
-                                           &options));
+    ASSERT_GCOLL_OK(
+        gcoll_reduce_scatter_v(context, input.data(), output.data(), counts.data(), kind.type, op, &options));
     output.pop_back();
     EXPECT_EQ(output, slice(want, kind, begin, counts[rank])) << "reduce_scatter_v";
     const uint64_t block = count / size;
@@ -250,13 +247,15 @@ TEST(Order, TheTwoTreesAndARingDiffer) { // else the tests below would prove not
 
 TEST(Order, HoldsForAllSizesAndTypes) {
     for (uint32_t size = 1; size <= 17; size++)
-        run_threads(job_of(size), [&](uint32_t rank, gcoll_context *context) {
-            for (const Kind &kind : kKinds)
-                for (gcoll_order order : kTrees)
-                    for (uint64_t count : {uint64_t{1}, uint64_t{size}, uint64_t{301}})
-                        compare_all(context, rank, size, kind, count % 2 ? GCOLL_SUM : GCOLL_AVG, order,
-                                    count % 5, count);
-        });
+        run_threads(
+            job_of(size),
+            [&](uint32_t rank, gcoll_context *context) {
+                for (const Kind &kind : kKinds)
+                    for (gcoll_order order : kTrees)
+                        for (uint64_t count : {uint64_t{1}, uint64_t{size}, uint64_t{301}})
+                            compare_all(context, rank, size, kind, count % 2 ? GCOLL_SUM : GCOLL_AVG, order,
+                                        count % 5, count);
+            });
 }
 
 class OrderOver : public testing::TestWithParam<const char *> {};
@@ -264,13 +263,14 @@ class OrderOver : public testing::TestWithParam<const char *> {};
 TEST_P(OrderOver, HoldsForVectorsOfAllLengths) {
     for (uint32_t size : {2u, 3u, 4u, 6u})
         for (const char *tuning : {"default", "fit"})
-            run_threads(job_of(size, GetParam(), GCOLL_ORDER_DEFAULT, tuning),
-                        [&](uint32_t rank, gcoll_context *context) {
-                            for (gcoll_order order : kTrees)
-                                for (uint64_t count : kCounts)
-                                    compare_all(context, rank, size, kKinds[count % 2 ? 0 : 3], GCOLL_SUM,
-                                                order, count % 7, count);
-                        });
+            run_threads(
+                job_of(size, GetParam(), GCOLL_ORDER_DEFAULT, tuning),
+                [&](uint32_t rank, gcoll_context *context) {
+                    for (gcoll_order order : kTrees)
+                        for (uint64_t count : kCounts)
+                            compare_all(context, rank, size, kKinds[count % 2 ? 0 : 3], GCOLL_SUM, order,
+                                        count % 7, count);
+                });
 }
 
 INSTANTIATE_TEST_SUITE_P(Some, OrderOver, testing::Values("inproc", "tcp", "tcp:connections=2", "shm"),
@@ -313,8 +313,8 @@ gcoll_status call_by(gcoll_context *context, uint32_t rank, uint32_t size, gcoll
     } else {
         const uint64_t block = count / size;
         output.resize(block * kind.bytes);
-        status = gcoll_reduce_scatter(context, input.data(), output.data(), block, kind.type, GCOLL_SUM,
-                                      &options);
+        status =
+            gcoll_reduce_scatter(context, input.data(), output.data(), block, kind.type, GCOLL_SUM, &options);
         if (status == GCOLL_OK)
             EXPECT_EQ(output, slice(want, kind, rank * block, block));
     }
@@ -324,35 +324,36 @@ gcoll_status call_by(gcoll_context *context, uint32_t rank, uint32_t size, gcoll
 // Every algorithm that serves gives the same bits; at least one does, and the refusal of others names those.
 TEST(Order, EveryAlgorithmThatServesGivesTheSameBits) {
     for (uint32_t size : {2u, 3u, 4u, 5u, 7u, 8u, 12u, 16u})
-        run_threads(job_of(size), [&](uint32_t rank, gcoll_context *context) {
-            for (gcoll_collective collective : {GCOLL_ALLREDUCE, GCOLL_REDUCE, GCOLL_REDUCE_SCATTER})
-                for (gcoll_order order : kTrees) {
-                    std::vector<std::string> served, refused;
-                    const gcoll_algorithm *algorithm;
-                    for (uint32_t i = 0; (algorithm = gcoll_registry_at(nullptr, collective, i)); i++) {
-                        if (algorithm->staging)
-                            continue;
-                        const std::string name = algorithm->name;
-                        const gcoll_status status =
-                            call_by(context, rank, size, collective, name, order, 40 * size);
-                        if (status == GCOLL_OK) {
-                            served.push_back(name);
-                            EXPECT_GCOLL_OK(
-                                call_by(context, rank, size, collective, name + ":segment=64", order,
-                                        400 * size));
-                        } else {
-                            EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED) << told(status);
-                            if (strstr(gcoll_last_error(), "options.order"))
-                                refused.push_back(gcoll_last_error());
+        run_threads(
+            job_of(size),
+            [&](uint32_t rank, gcoll_context *context) {
+                for (gcoll_collective collective : {GCOLL_ALLREDUCE, GCOLL_REDUCE, GCOLL_REDUCE_SCATTER})
+                    for (gcoll_order order : kTrees) {
+                        std::vector<std::string> served, refused;
+                        const gcoll_algorithm *algorithm;
+                        for (uint32_t i = 0; (algorithm = gcoll_registry_at(nullptr, collective, i)); i++) {
+                            if (algorithm->staging)
+                                continue;
+                            const std::string name = algorithm->name;
+                            const gcoll_status status =
+                                call_by(context, rank, size, collective, name, order, 40 * size);
+                            if (status == GCOLL_OK) {
+                                served.push_back(name);
+                                EXPECT_GCOLL_OK(call_by(context, rank, size, collective, name + ":segment=64",
+                                                        order, 400 * size));
+                            } else {
+                                EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED) << told(status);
+                                if (strstr(gcoll_last_error(), "options.order"))
+                                    refused.push_back(gcoll_last_error());
+                            }
                         }
+                        EXPECT_FALSE(served.empty());
+                        for (const std::string &text : refused)
+                            for (const std::string &name : served)
+                                EXPECT_NE(text.find(", " + name), std::string::npos) << text;
+                        EXPECT_TRUE(size <= 3 || !refused.empty());
                     }
-                    EXPECT_FALSE(served.empty());
-                    for (const std::string &text : refused)
-                        for (const std::string &name : served)
-                            EXPECT_NE(text.find(", " + name), std::string::npos) << text;
-                    EXPECT_TRUE(size <= 3 || !refused.empty());
-                }
-        });
+            });
 }
 
 // ---- Several buffers --------------------------------------------------------------------------------------
@@ -366,8 +367,8 @@ void compare_buffers(gcoll_context *context, uint32_t rank, Spread spread, const
                      gcoll_order order, bool in_place) {
     const uint32_t leaves = spread.ranks * spread.buffers;
     const uint64_t block = 37, count = block * spread.ranks;
-    SCOPED_TRACE(leaf_trace(kind, op, order, count, spread.ranks) + " of " +
-                 std::to_string(spread.buffers) + (in_place ? " buffers, in place" : " buffers"));
+    SCOPED_TRACE(leaf_trace(kind, op, order, count, spread.ranks) + " of " + std::to_string(spread.buffers) +
+                 (in_place ? " buffers, in place" : " buffers"));
     const Bytes want = expected(kind, op, order, leaves, count);
     std::vector<Bytes> inputs, outputs;
     std::vector<const void *> in;
@@ -425,21 +426,23 @@ TEST(Order, HoldsHoweverLeavesAreSpreadOverRanks) {
 
 TEST(Order, RanksWithOtherNumbersOfBuffersAreTold) {
     for (gcoll_op op : {GCOLL_SUM, GCOLL_AVG})
-        run_threads(job_of(2, "inproc", GCOLL_ORDER_PAIRS), [&](uint32_t rank, gcoll_context *context) {
-            float data[2][4] = {};
-            void *buffers[] = {data[0], data[1]};
-            gcoll_allreduce_options options;
-            gcoll_allreduce_options_init(&options);
-            options.inputs = buffers;
-            options.buffers = rank + 1;
-            const gcoll_status status =
-                gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_FLOAT32, op, &options);
-            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-            const std::string text = gcoll_last_error(); // of the rank that noticed it first
-            EXPECT_TRUE(text.find(": rank 1 of 2 buffers, rank 0 of 1)") != std::string::npos ||
-                        text.find(": rank 0 of 1 buffers, rank 1 of 2)") != std::string::npos)
-                << text;
-        });
+        run_threads(
+            job_of(2, "inproc", GCOLL_ORDER_PAIRS),
+            [&](uint32_t rank, gcoll_context *context) {
+                float data[2][4] = {};
+                void *buffers[] = {data[0], data[1]};
+                gcoll_allreduce_options options;
+                gcoll_allreduce_options_init(&options);
+                options.inputs = buffers;
+                options.buffers = rank + 1;
+                const gcoll_status status =
+                    gcoll_allreduce(context, nullptr, nullptr, 4, GCOLL_FLOAT32, op, &options);
+                EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+                const std::string text = gcoll_last_error(); // of the rank that noticed it first
+                EXPECT_TRUE(text.find(": rank 1 of 2 buffers, rank 0 of 1)") != std::string::npos ||
+                            text.find(": rank 0 of 1 buffers, rank 1 of 2)") != std::string::npos)
+                    << text;
+            });
 }
 
 // ---- Operations of the caller -----------------------------------------------------------------------------
@@ -472,29 +475,32 @@ uint64_t hash_tree(gcoll_order order, uint64_t i, uint32_t leaves) {
 // not, even where the caller says that it commutes.
 TEST(Order, OperationsOfTheCallerSeeTheVeryTree) {
     for (uint32_t size : {1u, 2u, 3u, 4u, 6u, 8u, 11u, 13u, 16u, 17u})
-        run_threads(job_of(size), [&](uint32_t rank, gcoll_context *context) {
-            for (gcoll_order order : kTrees)
-                for (int commutative : {0, 1})
-                    for (uint64_t count : {uint64_t{3}, uint64_t{700}, uint64_t{9001}}) {
-                        SCOPED_TRACE(std::to_string(count) + " by " + std::to_string(size) + ", " + name(order));
-                        gcoll_user_op op = {};
-                        op.reduce = hash_all;
-                        op.commutative = commutative;
-                        gcoll_allreduce_options options;
-                        gcoll_allreduce_options_init(&options);
-                        options.user_op = &op;
-                        options.order = order;
-                        std::vector<uint64_t> data(count);
-                        for (uint64_t i = 0; i < count; i++)
-                            data[i] = 1000 * i + rank;
-                        ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), count, GCOLL_UINT64,
-                                                        GCOLL_USER, &options));
-                        uint64_t wrong = 0;
-                        for (uint64_t i = 0; i < count; i++)
-                            wrong += data[i] != hash_tree(order, i, size);
-                        EXPECT_EQ(wrong, 0u);
-                    }
-        });
+        run_threads(
+            job_of(size),
+            [&](uint32_t rank, gcoll_context *context) {
+                for (gcoll_order order : kTrees)
+                    for (int commutative : {0, 1})
+                        for (uint64_t count : {uint64_t{3}, uint64_t{700}, uint64_t{9001}}) {
+                            SCOPED_TRACE(std::to_string(count) + " by " + std::to_string(size) + ", " +
+                                         name(order));
+                            gcoll_user_op op = {};
+                            op.reduce = hash_all;
+                            op.commutative = commutative;
+                            gcoll_allreduce_options options;
+                            gcoll_allreduce_options_init(&options);
+                            options.user_op = &op;
+                            options.order = order;
+                            std::vector<uint64_t> data(count);
+                            for (uint64_t i = 0; i < count; i++)
+                                data[i] = 1000 * i + rank;
+                            ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), count,
+                                                            GCOLL_UINT64, GCOLL_USER, &options));
+                            uint64_t wrong = 0;
+                            for (uint64_t i = 0; i < count; i++)
+                                wrong += data[i] != hash_tree(order, i, size);
+                            EXPECT_EQ(wrong, 0u);
+                        }
+            });
 }
 
 // ---- Options ----------------------------------------------------------------------------------------------
@@ -510,14 +516,16 @@ gcoll_status sum_by(gcoll_context *context, const char *algorithm, int order, gc
 }
 
 TEST(Order, WhatCannotShowIsNotRestricted) {
-    run_threads(job_of(5, "inproc", GCOLL_ORDER_PAIRS), [&](uint32_t, gcoll_context *context) {
-        EXPECT_EQ(sum_by(context, "ring", 0), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_GCOLL_OK(sum_by(context, "ring", GCOLL_ORDER_ANY));
-        EXPECT_GCOLL_OK(sum_by(context, "ring", 0, GCOLL_INT32));
-        EXPECT_GCOLL_OK(sum_by(context, "ring", 0, GCOLL_FLOAT32, GCOLL_MAX));
-        EXPECT_EQ(sum_by(context, "linear", 0), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_GCOLL_OK(sum_by(context, "linear", GCOLL_ORDER_LEFT));
-    });
+    run_threads(
+        job_of(5, "inproc", GCOLL_ORDER_PAIRS),
+        [&](uint32_t, gcoll_context *context) {
+            EXPECT_EQ(sum_by(context, "ring", 0), GCOLL_ERR_UNSUPPORTED);
+            EXPECT_GCOLL_OK(sum_by(context, "ring", GCOLL_ORDER_ANY));
+            EXPECT_GCOLL_OK(sum_by(context, "ring", 0, GCOLL_INT32));
+            EXPECT_GCOLL_OK(sum_by(context, "ring", 0, GCOLL_FLOAT32, GCOLL_MAX));
+            EXPECT_EQ(sum_by(context, "linear", 0), GCOLL_ERR_UNSUPPORTED);
+            EXPECT_GCOLL_OK(sum_by(context, "linear", GCOLL_ORDER_LEFT));
+        });
 }
 
 TEST(Order, RanksThatAskForDifferentTreesAreTold) {
@@ -528,7 +536,8 @@ TEST(Order, RanksThatAskForDifferentTreesAreTold) {
     for (const auto &[first, others] : pairs)
         for (gcoll_same same : {GCOLL_SAME_ON_RANKS, GCOLL_SAME_IN_RUNS}) {
             Job job = job_of(3);
-            job.adjust = [first = first, others = others, same](uint32_t rank, gcoll_context_options *options) {
+            job.adjust = [first = first, others = others, same](uint32_t rank,
+                                                                gcoll_context_options *options) {
                 options->order = rank == 0 ? first : others;
                 options->same = same;
             };
@@ -561,39 +570,46 @@ TEST(Order, OtherValuesAreRefused) {
 
 // Callers that were compiled before the option existed get its default.
 TEST(Order, OlderOptionsDoWithoutIt) {
-    run_threads(job_of(2), [](uint32_t, gcoll_context *context) {
-        gcoll_collective_options options;
-        gcoll_collective_options_init(&options);
-        options.order = 77;
-        options.struct_size = offsetof(gcoll_collective_options, order);
-        float data[4] = {}, result[2];
-        EXPECT_GCOLL_OK(gcoll_reduce_scatter(context, data, result, 2, GCOLL_FLOAT32, GCOLL_SUM, &options));
-    });
+    run_threads(
+        job_of(2),
+        [](uint32_t, gcoll_context *context) {
+            gcoll_collective_options options;
+            gcoll_collective_options_init(&options);
+            options.order = 77;
+            options.struct_size = offsetof(gcoll_collective_options, order);
+            float data[4] = {}, result[2];
+            EXPECT_GCOLL_OK(
+                gcoll_reduce_scatter(context, data, result, 2, GCOLL_FLOAT32, GCOLL_SUM, &options));
+        });
 }
 
 TEST(Order, GroupsInheritIt) {
-    run_threads(job_of(5, "inproc", GCOLL_ORDER_LEFT), [](uint32_t, gcoll_context *context) {
-        gcoll_context *copy = nullptr;
-        ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &copy));
-        EXPECT_EQ(sum_by(copy, "nonoverlapping", 0), GCOLL_ERR_UNSUPPORTED);
-        EXPECT_GCOLL_OK(sum_by(copy, "linear", 0));
-        gcoll_context_destroy(copy);
-    });
+    run_threads(
+        job_of(5, "inproc", GCOLL_ORDER_LEFT),
+        [](uint32_t, gcoll_context *context) {
+            gcoll_context *copy = nullptr;
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &copy));
+            EXPECT_EQ(sum_by(copy, "nonoverlapping", 0), GCOLL_ERR_UNSUPPORTED);
+            EXPECT_GCOLL_OK(sum_by(copy, "linear", 0));
+            gcoll_context_destroy(copy);
+        });
 }
 
 TEST(Order, ExplainSaysIt) {
-    run_threads(job_of(5), [](uint32_t rank, gcoll_context *context) {
-        std::vector<char> text(16384);
-        gcoll_collective_options options;
-        gcoll_collective_options_init(&options);
-        options.order = GCOLL_ORDER_PAIRS;
-        if (rank != 0)
-            return;
-        EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 1000, GCOLL_FLOAT32, GCOLL_SUM, 0,
-                                              &options, text.data(), text.size()));
-        EXPECT_NE(strstr(text.data(), "and run (options.order: pairs)"), nullptr) << text.data();
-        EXPECT_NE(strstr(text.data(), "no: does not build the tree of pairs"), nullptr) << text.data();
-    });
+    run_threads(
+        job_of(5),
+        [](uint32_t rank, gcoll_context *context) {
+            std::vector<char> text(16384);
+            gcoll_collective_options options;
+            gcoll_collective_options_init(&options);
+            options.order = GCOLL_ORDER_PAIRS;
+            if (rank != 0)
+                return;
+            EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 1000, GCOLL_FLOAT32, GCOLL_SUM, 0,
+                                                  &options, text.data(), text.size()));
+            EXPECT_NE(strstr(text.data(), "and run (options.order: pairs)"), nullptr) << text.data();
+            EXPECT_NE(strstr(text.data(), "no: does not build the tree of pairs"), nullptr) << text.data();
+        });
 }
 
 // Devices choose an order of their own.

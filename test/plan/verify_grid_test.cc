@@ -213,10 +213,12 @@ void check_cost(const gcoll_algorithm &algorithm, const Operation &operation, co
     if (has_subtrees && !combines) /* which formulas do not speak of */
         cost.scratch += static_cast<double>(problem.count * (problem.buffers / 2));
     EXPECT_GE(cost.scratch, static_cast<double>(report.scratch_max));
-    const int64_t owners = algorithm.takes_order ? problem.option[0] : 0; // which may cut otherwise than ranks do
-    const bool alike = owners <= 0 || owners > problem.size || problem.count % static_cast<uint64_t>(owners) == 0;
-    if (!combines && !has_subtrees && alike && operation.blocks.empty() && problem.count % problem.size == 0 && !by_layout(algorithm, operation) &&
-        !operation.mixed_buffers)
+    const int64_t owners =
+        algorithm.takes_order ? problem.option[0] : 0; // which may cut otherwise than ranks do
+    const bool alike =
+        owners <= 0 || owners > problem.size || problem.count % static_cast<uint64_t>(owners) == 0;
+    if (!combines && !has_subtrees && alike && operation.blocks.empty() &&
+        problem.count % problem.size == 0 && !by_layout(algorithm, operation) && !operation.mixed_buffers)
         EXPECT_DOUBLE_EQ(cost.scratch, static_cast<double>(report.scratch_max));
     bool passes = problem.segment > 0 || problem.buffers > 1 || operation.mixed_buffers;
     if (passes || !operation.blocks.empty())

@@ -53,10 +53,10 @@ const Shape shapes[] = {
 
 // For algorithms that build the tree that is wanted, of all buffers.
 const Shape tree_shapes[] = {
-    {"pairs", verify_grid::Place::in_place, false, true, 3, 1, 1, 0, verify_grid::Layout::host, GCOLL_LOCAL_AUTO,
-     false, GCOLL_ORDER_PAIRS},
-    {"left", verify_grid::Place::apart, true, false, 2, 1, 0, 1, verify_grid::Layout::host, GCOLL_LOCAL_AUTO, false,
-     GCOLL_ORDER_LEFT},
+    {"pairs", verify_grid::Place::in_place, false, true, 3, 1, 1, 0, verify_grid::Layout::host,
+     GCOLL_LOCAL_AUTO, false, GCOLL_ORDER_PAIRS},
+    {"left", verify_grid::Place::apart, true, false, 2, 1, 0, 1, verify_grid::Layout::host, GCOLL_LOCAL_AUTO,
+     false, GCOLL_ORDER_LEFT},
 };
 
 // The same with buffers in the memory of devices.
