@@ -119,6 +119,7 @@ typedef struct gcoll_candidate {
 } gcoll_candidate;
 
 /* The cheapest algorithm for the problem that meets the needs, among those that leave staging to the problem.
+ * Rows with `takes_order` are for problems that want a tree.
  * Options that are chosen by cost (r = -1 of group_butterfly) get their values. The result depends only on
  * input that is the same on every rank. type_bytes is the size of an element. `considered`, if not NULL, is
  * called for each algorithm, in the order of the table. */

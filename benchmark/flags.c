@@ -110,6 +110,8 @@ static const cli_flag rows[] = {
     {"--algorithm", "LIST", "NAME[:key=value]...[,NAME...], all, or auto (auto)", NULL, CLI_TEXT(algorithm)},
     {"--same", "WHERE", "ranks, runs, nowhere: where sums must be the same bits (ranks; of a name: nowhere)",
      NULL, CLI_WORD(same, cli_same_words)},
+    {"--order", "TREE", "any, pairs, left: the tree of operations that builds each element (any)", NULL,
+     CLI_WORD(order, cli_order_words)},
     {"--load", "FILE.so", "algorithms of your own (gcoll/plan.h); may be repeated", NULL, .read = bench_load},
     {"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)", NULL,
      CLI_LIST(sizes, 0, CLI_MOST_SIZE)},

@@ -78,6 +78,7 @@ typedef struct bench_options {
     bench_monitor monitor;
 
     int same;                /* gcoll_same, of the context; -1: not given */
+    int order;               /* gcoll_order, of the context; 0: not given */
     const char *tuning;      /* of the context: "fit", "default", a file; NULL: the library's own choice */
     const char *tune;        /* the file that --tune writes; NULL: not asked for */
     const char *network_out; /* the file that --network-out writes; NULL: not asked for */

@@ -34,6 +34,7 @@ static bool join(const bench_rank *self, bench_state *state) {
     how.timeout_ms = bench_timeout_ms(self->options);
     how.tuning = self->options->tune ? "fit" : self->options->tuning;
     how.same = (int)bench_same(self->options);
+    how.order = self->options->order;
     how.monitor = self->options->monitor != BENCH_MONITOR_OFF;
     how.progress_thread = self->options->monitor == BENCH_MONITOR_EDGES; /* passes on what edges say */
     if (self->options->on_device) {

@@ -28,10 +28,9 @@ static void chain_plan(const gcoll_problem *p, gcoll_builder *b) {
     }
 }
 
-/* ((0 op 1) op 2) op ...: in rank order, the same on every rank, and no other for more ranks. */
+/* ((0 op 1) op 2) op ...: in rank order, the same on every rank, and the tree of GCOLL_ORDER_LEFT. */
 static uint32_t chain_claims(const gcoll_problem *p) {
-    (void)p;
-    return GCOLL_CLAIM_ALL;
+    return gcoll_left_claims(p);
 }
 
 static void chain_cost(const gcoll_problem *p, gcoll_cost *cost) {

@@ -26,6 +26,8 @@
  * Results are the same on every rank, bit by bit, unless options.same (of the call or the context) says
  * otherwise. GCOLL_SAME_NOWHERE lets auto take algorithms that are faster for some shapes. A named algorithm
  * that cannot do what `same` asks for is refused with GCOLL_ERR_UNSUPPORTED. All ranks must ask for the same.
+ * options.order fixes the tree of operations, so that results are the same for every size, number of buffers,
+ * algorithm, transport and run.
  *
  * Parameters that a collective does not describe itself:
  *
@@ -133,6 +135,13 @@ typedef struct gcoll_collective_options {
      * and their connections the first time; no rank returns before all have finished their part. 0: each rank
      * has a result of its own. */
     int uniform;
+
+    /* gcoll_order, for calls that reduce, the same on every rank (else MISMATCH): the tree of operations that
+     * builds each element. 0: as the context's options say. With a tree, results are the same on every rank
+     * and in every run, whatever `same` says; auto takes only algorithms that build it. A named algorithm
+     * that does not is UNSUPPORTED. With several buffers of a process, `buffers` must then be the same on
+     * every rank (else MISMATCH), and all lie in host memory (else UNSUPPORTED). */
+    int order;
 } gcoll_collective_options;
 
 /* Options of allreduce. */
@@ -155,6 +164,7 @@ typedef struct gcoll_allreduce_options {
     void *done_arg;
     int keep_input; /* as in gcoll_collective_options */
     int uniform;    /* as in gcoll_collective_options */
+    int order;      /* as in gcoll_collective_options */
 } gcoll_allreduce_options;
 
 /* Options of broadcast. */

@@ -298,6 +298,10 @@ typedef struct gcoll_context_options {
      * created first, and {job} for options.job: "train-{rank}.pods.example". NULL: GCOLL_TLS_NAME, or else
      * any that the authorities have signed. With {rank} no rank can join later (gcoll_context_grow). */
     const char *tls_name;
+
+    /* gcoll_order, the same on every rank: the tree of operations of reductions that do not say it. 0: any.
+     */
+    int order;
 } gcoll_context_options;
 
 #define GCOLL_SECRET_MIN 16

@@ -180,6 +180,9 @@ typedef struct gcoll_problem {
                                              * same, or one is NULL */
     gcoll_staging staging;                  /* of buffers that lie in a device's memory */
     int64_t option[GCOLL_MAX_OPTIONS];      /* as the algorithm's option table orders them */
+    gcoll_order
+        order; /* the tree that is wanted; DEFAULT is ANY. Buffers of a process are reduced by it, and
+                * a row with `takes_order` builds it. With a tree, `buffers` is the same on all ranks */
 } gcoll_problem;
 
 /* Return where a chunk begins, and how many elements it has. Chunk c of `parts` is elements [c*n/parts,
@@ -310,14 +313,12 @@ typedef struct gcoll_option {
 /* Claims: properties that an algorithm guarantees for a problem. The verifier computes them, and both must
  * agree.
  */
-#define GCOLL_CLAIM_RANK_IDENTICAL 1u /* all ranks that get a result get the same bits */
-#define GCOLL_CLAIM_ORDERED        2u /* keeps rank order, as operations that do not commute need */
-#define GCOLL_CLAIM_RUN_IDENTICAL  4u /* same inputs, same bits, in whatever order messages arrive */
-#define GCOLL_CLAIM_P_INDEPENDENT                                                                            \
-    8u /* every element is built by one tree, and more ranks that contribute nothing (the operation's        \
-        * neutral element) would not change a bit: a left fold over the ranks, or the tree that pairs        \
-        * neighbours */
-#define GCOLL_CLAIM_ALL 15u /* all of them; collectives that reduce nothing have them */
+#define GCOLL_CLAIM_RANK_IDENTICAL 1u  /* all ranks that get a result get the same bits */
+#define GCOLL_CLAIM_ORDERED        2u  /* keeps rank order, as operations that do not commute need */
+#define GCOLL_CLAIM_RUN_IDENTICAL  4u  /* same inputs, same bits, in whatever order messages arrive */
+#define GCOLL_CLAIM_PAIRS          8u  /* every element is built by the tree of GCOLL_ORDER_PAIRS */
+#define GCOLL_CLAIM_LEFT           16u /* every element is built by the tree of GCOLL_ORDER_LEFT */
+#define GCOLL_CLAIM_ALL            31u /* all of them; collectives that reduce nothing have them */
 /* The only value of `claims` if there was no memory to compute them. The call then fails, because all ranks
  * must judge alike. */
 #define GCOLL_CLAIM_UNKNOWN 0x80000000u
@@ -327,11 +328,34 @@ typedef struct gcoll_option {
  *
  *   one rank   the plan is a copy from IN to OUT, which is dropped in place. Every claim holds.
  *   count 0    steps of 0 elements are dropped; signals and awaits stay. Every claim holds.
- *   two ranks  an element is 0 op 1 or 1 op 0, which is one tree, so GCOLL_CLAIM_P_INDEPENDENT holds. */
+ *   two ranks  an element is 0 op 1 or 1 op 0, which is one tree. A tree says which operands meet, and not on
+ *              which side they stand: that is GCOLL_CLAIM_ORDERED. */
 static inline uint32_t gcoll_trivial_claims(const gcoll_problem *problem) {
     if (problem->size == 1 || problem->count == 0)
         return GCOLL_CLAIM_ALL;
-    return GCOLL_CLAIM_RUN_IDENTICAL | (problem->size == 2 ? GCOLL_CLAIM_P_INDEPENDENT : 0u);
+    return GCOLL_CLAIM_RUN_IDENTICAL | (problem->size == 2 ? GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT : 0u);
+}
+
+/* Returns the claim that an algorithm must make to build the tree of an order; 0 for ANY and DEFAULT. */
+static inline uint32_t gcoll_order_claim(gcoll_order order) {
+    return order == GCOLL_ORDER_PAIRS ? GCOLL_CLAIM_PAIRS : order == GCOLL_ORDER_LEFT ? GCOLL_CLAIM_LEFT : 0u;
+}
+
+/* Returns the trees that an algorithm builds if it builds `trees`: GCOLL_CLAIM_PAIRS, GCOLL_CLAIM_LEFT, both
+ * or 0. For up to three contributions both are one tree, (0 op 1) op 2. Claims are of one buffer a rank; for
+ * more the library finds them itself. */
+static inline uint32_t gcoll_claimed_trees(const gcoll_problem *problem, uint32_t trees) {
+    return trees != 0 && problem->size <= 3 ? GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT : trees;
+}
+/* Return the claims of an algorithm that builds every element by the tree of GCOLL_ORDER_PAIRS or of
+ * GCOLL_ORDER_LEFT, with operands in rank order. */
+static inline uint32_t gcoll_pairs_claims(const gcoll_problem *problem) {
+    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED | gcoll_trivial_claims(problem) |
+           gcoll_claimed_trees(problem, GCOLL_CLAIM_PAIRS);
+}
+static inline uint32_t gcoll_left_claims(const gcoll_problem *problem) {
+    return GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED | gcoll_trivial_claims(problem) |
+           gcoll_claimed_trees(problem, GCOLL_CLAIM_LEFT);
 }
 
 /* The cost of the busiest rank in the alpha-beta-gamma model with one port: messages one after the other,
@@ -362,7 +386,8 @@ typedef struct gcoll_algorithm {
     const char *source;          /* where it is published */
     const gcoll_option *options; /* at most GCOLL_MAX_OPTIONS, ended by name NULL; or NULL */
     void (*plan)(const gcoll_problem *problem, gcoll_builder *builder);
-    uint32_t (*claims)(const gcoll_problem *problem);             /* GCOLL_CLAIM_*; NULL: GCOLL_CLAIM_ALL */
+    uint32_t (*claims)(const gcoll_problem *problem); /* GCOLL_CLAIM_*; NULL: GCOLL_CLAIM_ALL, as is right if
+                                                       * the collective reduces nothing */
     void (*cost)(const gcoll_problem *problem, gcoll_cost *cost); /* by formula, without a plan; all NaN
                                                                    * if there was no memory for it */
     /* Refuses problems that the algorithm cannot do, by gcoll_unsupported. NULL: none. Refuse here and not in
@@ -382,6 +407,8 @@ typedef struct gcoll_algorithm {
     const gcoll_staging *staging;
     bool uses_arrival; /* uses the problem's `arrival_ns`, which a context with a monitor sets
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
+    bool takes_order; /* builds the tree that the problem's `order` names. The planner then sees all `buffers`
+                       * of the process: it reads IN[k] and writes OUT[k] of each */
 } gcoll_algorithm;
 
 /* Sets the last error to a text by format, as of printf, and returns GCOLL_ERR_UNSUPPORTED. */

@@ -116,9 +116,9 @@ typedef gcoll_status (*gcoll_reduce_fn)(void *dst, const void *a, const void *b,
 
 #define GCOLL_MAX_ELEMENT_BYTES 65535u
 
-/* A reduction function of the caller, for op = GCOLL_USER. It must be associative. It may be called on parts
- * of a vector, and take its time, but each call less than an eighth of options.timeout_ms: peers that wait
- * for this rank are answered only between two calls. */
+/* A reduction function of the caller, for op = GCOLL_USER. It must be associative, unless options.order names
+ * a tree. It may be called on parts of a vector, and take its time, but each call less than an eighth of
+ * options.timeout_ms: peers that wait for this rank are answered only between two calls. */
 typedef struct gcoll_user_op {
     gcoll_reduce_fn reduce;
     void *arg;       /* passed to reduce unchanged */
@@ -162,6 +162,20 @@ typedef enum gcoll_same {
     GCOLL_SAME_NOWHERE = 3   /* nowhere: any algorithm may be used, and ranks may get sums that differ in the
                               * last bits */
 } gcoll_same;
+
+/* The tree of operations that builds each element of a reduction. Its leaves are the contributions x0, x1,
+ * x2, ... of all ranks, in rank order; several buffers of a rank are leaves in their order. With one tree,
+ * bits depend neither on the algorithm nor on the transport, nor on an element's place in the vector, nor on
+ * which rank contributes which of the leaves. It matters where gcoll_same does. An average is divided last,
+ * once. */
+typedef enum gcoll_order {
+    GCOLL_ORDER_DEFAULT = 0, /* of a call: as its context's options say; of a context: any */
+    GCOLL_ORDER_ANY = 1,     /* any tree, within what gcoll_same asks for */
+    GCOLL_ORDER_PAIRS = 2,   /* neighbours first: leaf i meets leaf i xor 1, pairs meet pairs (i xor 2), fours
+                              * meet fours, and so on. What has no partner passes on unchanged: of five leaves,
+                              * ((x0 op x1) op (x2 op x3)) op x4 */
+    GCOLL_ORDER_LEFT = 3     /* one after the other: ((x0 op x1) op x2) op ... */
+} gcoll_order;
 
 /* Returns the bytes of one element; 0 for a number that is no type. */
 GCOLL_API size_t gcoll_type_size(gcoll_type type);

@@ -7,6 +7,9 @@
 const cli_word cli_same_words[] = {
     {"ranks", GCOLL_SAME_ON_RANKS}, {"runs", GCOLL_SAME_IN_RUNS}, {"nowhere", GCOLL_SAME_NOWHERE}, {NULL, 0}};
 
+const cli_word cli_order_words[] = {
+    {"any", GCOLL_ORDER_ANY}, {"pairs", GCOLL_ORDER_PAIRS}, {"left", GCOLL_ORDER_LEFT}, {NULL, 0}};
+
 bool cli_read_type(const cli_flag *flag, const char *text, void *to) {
     if (gcoll_type_parse(text, to) != GCOLL_OK) {
         cli_complain("%s: %s", flag->name, gcoll_last_error());

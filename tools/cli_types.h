@@ -11,5 +11,7 @@ cli_reader cli_read_type;
 cli_reader cli_read_op;
 /* "ranks", "runs", "nowhere": a gcoll_same. */
 extern const cli_word cli_same_words[];
+/* "any", "pairs", "left": a gcoll_order. */
+extern const cli_word cli_order_words[];
 
 #endif

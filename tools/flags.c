@@ -192,6 +192,8 @@ static const cli_flag rows[] = {
      .commands = TIMED},
     {"--same", "WHERE", "ranks, runs, nowhere: where sums must be the same bits (ranks; of a name: nowhere)",
      NULL, CLI_WORD(same, cli_same_words), .commands = STATS | SHOW | EXPLAIN | TIMED},
+    {"--order", "TREE", "any, pairs, left: the tree of operations that builds each element (any)", NULL,
+     CLI_WORD(order, cli_order_words), .commands = STATS | SHOW | VERIFY | EXPLAIN | TIMED},
     {"--ordered", NULL, "ask for rank order: the operation does not commute", NULL,
      CLI_OTHER(read_ordered, claims), .commands = EXPLAIN},
     {"--memory-limit", "SIZE", "most bytes of scratch", NULL, CLI_SIZE(memory_limit_bytes, 1, MOST_COUNT),
@@ -297,7 +299,8 @@ static bool check_plan(const tool_options *o) {
                   {"--jobs", o->jobs > 0},
                   {"--error", o->error_ms > 0},
                   {"--surprise", o->surprise},
-                  {"--same", o->same >= 0}};
+                  {"--same", o->same >= 0},
+                  {"--order", o->order > 0}};
     for (size_t i = 0; i < sizeof others / sizeof others[0] && o->plan; i++)
         if (others[i].given) {
             cli_complain("%s: found with --plan, whose file says what is done; allowed is one of both",

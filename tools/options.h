@@ -54,6 +54,7 @@ typedef struct tool_options {
     uint32_t claims; /* that explain asks for */
     uint32_t plugin_count;
     int same;                   /* gcoll_same; -1: not given */
+    int order;                  /* gcoll_order; 0: not given */
     bool roots_all, root_given; /* verify */
     bool in_place;
     int average; /* --op avg */

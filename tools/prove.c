@@ -134,8 +134,7 @@ static void compare_claims(prover *p, const tool_shape *shape, const tool_job *j
     problem.recv_offsets = job->plans[0]->problem.recv_offsets;
     uint32_t claimed = gcoll_algorithm_claims(shape->choice.algorithm, &problem);
     if (p->cases.options->devices > 1)
-        claimed &=
-            found | ~(uint32_t)GCOLL_CLAIM_P_INDEPENDENT; /* each device reduces its own buffers first */
+        claimed &= found | ~(GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT); /* each device reduces its own first */
     if (claimed & ~found) {
         tool_claims_text(claimed & ~found, text);
         fail(p, shape, "claims a property that does not hold: %s", text);

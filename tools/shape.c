@@ -142,7 +142,8 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
                                       .count = count,
                                       .buffers = o->inputs,
                                       .in_place = o->in_place,
-                                      .average = o->average}};
+                                      .average = o->average,
+                                      .order = (gcoll_order)o->order}};
     gcoll_problem *p = &shape->problem;
     if (gcoll_collective_parse(o->collective, &p->collective) != GCOLL_OK) {
         cli_complain("--collective: %s", gcoll_last_error());
@@ -193,11 +194,13 @@ static bool add_memory(const tool_options *o, tool_shape *shape) {
 uint32_t tool_same_claims(const tool_options *o, bool is_named) {
     const int by_default = is_named ? GCOLL_SAME_NOWHERE : GCOLL_SAME_ON_RANKS;
     const int same = o->same >= 0 ? o->same : by_default;
+    const uint32_t tree = gcoll_order_claim((gcoll_order)o->order);
     gcoll_collective collective = GCOLL_BARRIER;
-    if (!gcoll_type_is_floating(o->type) || same == GCOLL_SAME_NOWHERE ||
-        gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
+    if (!gcoll_type_is_floating(o->type) || gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
         !gcoll_collective_reduces(collective))
         return 0;
+    if (tree != 0 || same == GCOLL_SAME_NOWHERE)
+        return tree;
     return (collective == GCOLL_ALLREDUCE ? GCOLL_CLAIM_RANK_IDENTICAL : 0) |
            (same == GCOLL_SAME_IN_RUNS ? GCOLL_CLAIM_RUN_IDENTICAL : 0);
 }
@@ -210,8 +213,12 @@ static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
     memcpy(problem.option, shape->choice.option, sizeof problem.option);
     if ((claims & ~gcoll_algorithm_claims(shape->choice.algorithm, &problem)) == 0)
         return true;
-    cli_complain("--same: sums of %s by %u ranks may differ in the last bits; allowed is nowhere",
-                 shape->choice.algorithm->name, problem.size);
+    if (claims & (GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT))
+        cli_complain("--order: %s does not build that tree for %u ranks; allowed is any",
+                     shape->choice.algorithm->name, problem.size);
+    else
+        cli_complain("--same: sums of %s by %u ranks may differ in the last bits; allowed is nowhere",
+                     shape->choice.algorithm->name, problem.size);
     return false;
 }
 

@@ -23,7 +23,8 @@ const char *tool_claim_name(uint32_t index, uint32_t *bit) {
     } claims[] = {{"rank-identical", GCOLL_CLAIM_RANK_IDENTICAL},
                   {"ordered", GCOLL_CLAIM_ORDERED},
                   {"run-identical", GCOLL_CLAIM_RUN_IDENTICAL},
-                  {"P-independent", GCOLL_CLAIM_P_INDEPENDENT}};
+                  {"pairs", GCOLL_CLAIM_PAIRS},
+                  {"left", GCOLL_CLAIM_LEFT}};
     if (index >= sizeof claims / sizeof claims[0])
         return NULL;
     *bit = claims[index].bit;

@@ -175,10 +175,11 @@ static uint32_t bcube_claims(const gcoll_problem *problem) {
     uint32_t claims = gcoll_surplus_claims(problem);
     if (c.steps == 0 || c.radix[0] == 2)
         return claims;
-    claims &= ~GCOLL_CLAIM_P_INDEPENDENT;
-    bool pairs_neighbours = c.places == 3 && surplus_ranks == 2; /* ((0+1)+(2+3))+4 */
-    if (c.steps == 1 && (surplus_ranks <= 1 || pairs_neighbours))
-        claims |= GCOLL_CLAIM_P_INDEPENDENT;
+    claims &= ~(GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT);
+    if (c.steps == 1 && surplus_ranks <= 1)
+        claims |= gcoll_claimed_trees(problem, GCOLL_CLAIM_LEFT);
+    else if (c.places == 3 && surplus_ranks == 2) /* ((0+1)+(2+3))+4 */
+        claims |= GCOLL_CLAIM_PAIRS;
     return claims;
 }
 

@@ -146,5 +146,6 @@ const gcoll_algorithm gcoll_allreduce_butterfly_algorithm = {
     .source = "Peking University lab 1 (2021), section 2.4",
     .options = options,
     .plan = butterfly_plan,
+    .claims = gcoll_pairs_claims,
     .cost = butterfly_cost,
 };

@@ -68,6 +68,7 @@ const gcoll_algorithm gcoll_allreduce_circle_algorithm = {
     .source = "Peking University lab 1 (2021), section 2.2",
     .options = options,
     .plan = circle_plan,
+    .claims = gcoll_left_claims,
     .cost = circle_cost,
     .load = circle_load,
 };

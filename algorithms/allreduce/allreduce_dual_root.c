@@ -91,7 +91,7 @@ static void dual_root_plan(const gcoll_problem *problem, gcoll_builder *b) {
 static uint32_t dual_root_claims(const gcoll_problem *problem) {
     uint32_t size = problem->size, claims = GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED;
     if (size <= 4 || size == 8) /* then each tree pairs neighbours */
-        claims |= GCOLL_CLAIM_P_INDEPENDENT;
+        claims |= gcoll_claimed_trees(problem, GCOLL_CLAIM_PAIRS);
     return claims | gcoll_trivial_claims(problem);
 }
 

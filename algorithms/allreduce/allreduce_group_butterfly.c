@@ -392,7 +392,7 @@ static uint32_t butterfly_claims(const gcoll_problem *problem) {
     for (uint32_t i = 0; i < g.factors; i++)
         neighbours = neighbours && g.factor[i].size == 2 && g.factor[i].stride == (UINT32_C(1) << i);
     return claims | (any_sums_part(&g) ? 0 : GCOLL_CLAIM_RANK_IDENTICAL) |
-           (neighbours ? GCOLL_CLAIM_P_INDEPENDENT : 0);
+           (neighbours ? gcoll_claimed_trees(problem, GCOLL_CLAIM_PAIRS) : 0);
 }
 
 /* Placements that a rank sends for one factor, both ways. */

@@ -108,6 +108,7 @@ const gcoll_algorithm gcoll_allreduce_halving_doubling_algorithm = {
     .summary = "recursive halving and doubling in binary blocks; 2 log2 P steps for a power of two",
     .source = "Thakur, Rabenseifner and Gropp 2005, binary blocks; Gloo, docs/algorithms.md",
     .plan = halving_doubling_plan,
+    .claims = gcoll_pairs_claims,
     .cost = halving_doubling_cost,
     .load = halving_doubling_load,
 };

@@ -172,8 +172,10 @@ static uint32_t claims_of(const gcoll_hierarchy *h) {
     uint32_t claims = outer & (GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_RUN_IDENTICAL);
     if (h->leaders < h->most || !h->in_rows)
         return claims;
-    bool neighbours = h->most == 1 || h->count == 1 || gcoll_is_power_of_two(h->most);
-    return claims | (inner & outer & (GCOLL_CLAIM_ORDERED | (neighbours ? GCOLL_CLAIM_P_INDEPENDENT : 0)));
+    const bool one_level = h->most == 1 || h->count == 1;
+    return claims | (inner & outer &
+                     (GCOLL_CLAIM_ORDERED | (one_level ? GCOLL_CLAIM_LEFT : 0) |
+                      (one_level || gcoll_is_power_of_two(h->most) ? GCOLL_CLAIM_PAIRS : 0)));
 }
 
 static uint32_t hierarchical_claims(const gcoll_problem *problem) {

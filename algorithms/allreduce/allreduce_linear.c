@@ -46,6 +46,7 @@ const gcoll_algorithm gcoll_allreduce_linear_algorithm = {
     .summary = "all vectors to rank 0 in rank order, the sum to all; 2(P-1) steps",
     .source = "Open MPI, basic linear; Proficz 2018, table 1",
     .plan = linear_plan,
+    .claims = gcoll_left_claims,
     .cost = linear_cost,
     .load = linear_load,
 };

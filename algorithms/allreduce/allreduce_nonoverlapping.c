@@ -66,6 +66,7 @@ const gcoll_algorithm gcoll_allreduce_nonoverlapping_algorithm = {
     .summary = "reduce, then broadcast, on a binomial tree; 2 ceil(log2 P) steps, nothing overlaps",
     .source = "Open MPI, nonoverlapping; Proficz 2018, table 1",
     .plan = nonoverlapping_plan,
+    .claims = gcoll_pairs_claims,
     .cost = nonoverlapping_cost,
     .load = nonoverlapping_load,
 };

@@ -170,7 +170,7 @@ static uint32_t slt_claims(const gcoll_problem *problem) {
     for (uint32_t r = 1; problem->arrival_ns && r < problem->size; r++)
         if (problem->arrival_ns[r] < problem->arrival_ns[r - 1])
             return GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
-    return GCOLL_CLAIM_ALL; /* ranks arrive in their order: a left fold */
+    return gcoll_left_claims(problem); /* ranks arrive in their order */
 }
 
 /* With ahead=1 the ring may become a chain in rank order; by the paper's formula it never does. */
@@ -182,7 +182,7 @@ static uint32_t prr_claims(const gcoll_problem *problem) {
     for (uint32_t i = 0; fold && i < problem->size; i++)
         fold = seats[i].rank == i;
     free(seats);
-    return fold ? GCOLL_CLAIM_ALL : ring_claims(problem);
+    return fold ? gcoll_left_claims(problem) : ring_claims(problem);
 }
 
 /* For PRR as well, as if all ranks arrived together: waiting for late ranks is no work. */

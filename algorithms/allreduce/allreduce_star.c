@@ -59,6 +59,7 @@ const gcoll_algorithm gcoll_allreduce_star_algorithm = {
     .source = "Peking University lab 1 (2021), section 2.1",
     .options = options,
     .plan = star_plan,
+    .claims = gcoll_left_claims,
     .cost = star_cost,
     .load = star_load,
 };

@@ -84,7 +84,7 @@ static void tree_pipelined_plan(const gcoll_problem *problem, gcoll_builder *b) 
 static uint32_t tree_pipelined_claims(const gcoll_problem *problem) {
     uint32_t claims = GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_ORDERED;
     if (problem->size == 4) /* pairs neighbours */
-        claims |= GCOLL_CLAIM_P_INDEPENDENT;
+        claims |= GCOLL_CLAIM_PAIRS;
     return claims | gcoll_trivial_claims(problem);
 }
 

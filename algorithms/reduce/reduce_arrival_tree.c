@@ -104,7 +104,7 @@ static void tree_plan(const gcoll_problem *problem, gcoll_builder *b) {
 /* Joining ranks as they arrive keeps no order, unless there are only two ranks. */
 static uint32_t tree_claims(const gcoll_problem *problem) {
     return gcoll_arrive_together(problem) || problem->size == 2
-               ? GCOLL_CLAIM_ALL
+               ? gcoll_pairs_claims(problem)
                : GCOLL_CLAIM_RANK_IDENTICAL | gcoll_trivial_claims(problem);
 }
 

@@ -62,6 +62,7 @@ const gcoll_algorithm gcoll_reduce_binomial_algorithm = {
     .summary = "binomial tree to the root, in rank order; ceil(log2 P) steps",
     .source = "Thakur, Rabenseifner and Gropp 2005, reduce",
     .plan = binomial_plan,
-    .cost = binomial_cost, /* every sum is of the tree that pairs neighbours: all is claimed */
+    .claims = gcoll_pairs_claims,
+    .cost = binomial_cost,
     .load = binomial_load,
 };

@@ -90,5 +90,6 @@ const gcoll_algorithm gcoll_reduce_reduce_scatter_gather_algorithm = {
     .summary = "recursive halving, then gather, in rank order; about 2 log2 P steps for 2n elements",
     .source = "Rabenseifner 2004; Thakur, Rabenseifner and Gropp 2005, reduce",
     .plan = rabenseifner_plan,
-    .cost = rabenseifner_cost, /* every sum is of the tree that pairs neighbours: all is claimed */
+    .claims = gcoll_pairs_claims,
+    .cost = rabenseifner_cost,
 };

@@ -102,5 +102,6 @@ const gcoll_algorithm gcoll_reduce_scatter_halving_doubling_algorithm = {
     .summary = "recursive halving in binary blocks, in rank order; log2 P + 1 steps",
     .source = "Thakur, Rabenseifner and Gropp 2005; Rabenseifner and Träff 2004; Sack and Gropp 2012",
     .plan = halving_plan,
-    .cost = halving_cost, /* every sum is of the tree that pairs neighbours: all is claimed */
+    .claims = gcoll_pairs_claims,
+    .cost = halving_cost,
 };

@@ -37,8 +37,25 @@ const gcoll_algorithm *gcoll_registry_find(const gcoll_registry *registry, gcoll
     return NULL;
 }
 
+#define TREES (GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT)
+
+/* The trees that an algorithm which claims them for one buffer a rank can build for several. Mostly each rank
+ * reduces its buffers before. By pairs, they are a subtree if their number is a power of two. */
+static uint32_t trees_of_buffers(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
+    const uint32_t buffers = problem->buffers;
+    const bool by_pairs = problem->order == GCOLL_ORDER_PAIRS;
+    if (problem->size == 1 && buffers <= 3)
+        return TREES;
+    if (problem->size == 1 || gcoll_takes_buffers(algorithm, problem))
+        return by_pairs ? GCOLL_CLAIM_PAIRS : GCOLL_CLAIM_LEFT;
+    return (buffers & (buffers - 1)) == 0 && (by_pairs || buffers == 2) ? GCOLL_CLAIM_PAIRS : 0;
+}
+
 uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
-    return algorithm->claims ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
+    const uint32_t claims = algorithm->claims ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
+    if (problem->buffers == 1 || problem->count == 0 || !gcoll_collective_reduces(problem->collective))
+        return claims;
+    return claims & (trees_of_buffers(algorithm, problem) | ~TREES);
 }
 
 /* ---- Algorithms of users ------------------------------------------------------------------------- */

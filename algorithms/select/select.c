@@ -167,6 +167,10 @@ static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_can
     if (claims & GCOLL_CLAIM_UNKNOWN)
         return run_short(s, candidate);
     uint32_t lacking = s->needs->claims & ~claims;
+    if (lacking & GCOLL_CLAIM_PAIRS)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "does not build the tree of pairs");
+    if (lacking & GCOLL_CLAIM_LEFT)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "does not reduce one after the other, from the left");
     if (lacking & GCOLL_CLAIM_ORDERED)
         return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "does not keep rank order");
     if (lacking & GCOLL_CLAIM_RANK_IDENTICAL)
@@ -174,8 +178,6 @@ static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_can
     if (lacking & GCOLL_CLAIM_RUN_IDENTICAL)
         return refuse(candidate, GCOLL_ERR_UNSUPPORTED,
                       "results may differ from run to run in the last bits");
-    if (lacking)
-        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "results depend on the number of ranks");
     if (s->needs->scratch_limit > 0 && candidate->cost.scratch > (double)s->needs->scratch_limit)
         return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "needs more scratch than the memory limit");
     return GCOLL_OK;
@@ -266,6 +268,9 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
     for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)); k++) {
         if (a->staging) /* the same algorithm as another row, staged */
             continue;
+        if (a->takes_order &&
+            !gcoll_problem_has_tree(problem)) /* others need fewer messages or less scratch */
+            continue;
         search s = make_search(problem, type_bytes, needs, parameters);
         gcoll_choice tried = {.algorithm = a};
         for (uint32_t i = 0; a->options && a->options[i].name; i++)
@@ -279,11 +284,13 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
             best = s.best;
     }
     if (best.status != GCOLL_OK)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s%s%s",
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s%s%s%s%s",
                            gcoll_collective_name(problem->collective), problem->size,
                            needs->claims & GCOLL_CLAIM_RANK_IDENTICAL ? " rank-identical" : "",
                            needs->claims & GCOLL_CLAIM_RUN_IDENTICAL ? " run-identical" : "",
                            needs->claims & GCOLL_CLAIM_ORDERED ? " ordered" : "",
+                           needs->claims & GCOLL_CLAIM_PAIRS ? " by pairs" : "",
+                           needs->claims & GCOLL_CLAIM_LEFT ? " from the left" : "",
                            needs->scratch_limit ? " within the memory limit" : "");
     *choice = best.choice;
     return GCOLL_OK;

@@ -40,6 +40,6 @@ uint32_t gcoll_surplus_claims(const gcoll_problem *problem) {
     /* The lower half of the places adds up in pairs of neighbours if all of its places are pairs of ranks, or
      * none is. The same must hold for the upper half, and so on: P = 2^a - 2^b. */
     if (gcoll_is_power_of_two(size + lowest))
-        claims |= GCOLL_CLAIM_P_INDEPENDENT;
+        claims |= gcoll_claimed_trees(problem, GCOLL_CLAIM_PAIRS);
     return claims;
 }

@@ -42,7 +42,7 @@ struct options {
     int counts_at_root;
     gcoll_done_fn done;
     void *done_arg;
-    int keep_input, uniform;
+    int keep_input, uniform, order;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -61,7 +61,8 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
                                 .done = own.done,
                                 .done_arg = own.done_arg,
                                 .keep_input = own.keep_input,
-                                .uniform = own.uniform};
+                                .uniform = own.uniform,
+                                .order = own.order};
     return status;
 }
 
@@ -106,7 +107,8 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .done = own.done,
                                 .done_arg = own.done_arg,
                                 .keep_input = own.keep_input,
-                                .uniform = own.uniform};
+                                .uniform = own.uniform,
+                                .order = own.order};
     return status;
 }
 
@@ -152,19 +154,35 @@ bool gcoll_order_matters(gcoll_type type, gcoll_op op) {
            (gcoll_type_is_floating(type) && (op == GCOLL_SUM || op == GCOLL_PRODUCT || op == GCOLL_AVG));
 }
 
-/* Records which claims the algorithm must make so that options.same holds. Bits can differ between ranks
- * only in an allreduce, as other reductions put each element on one rank. They can differ between runs in
- * every reduction. */
-static gcoll_status set_same(gcoll_call *call, const gcoll_context *context, int given) {
-    const gcoll_same same = given != GCOLL_SAME_DEFAULT ? (gcoll_same)given : context->settings.same;
-    gcoll_status status = gcoll_same_check(given);
-    if (status != GCOLL_OK || same == GCOLL_SAME_NOWHERE ||
-        !gcoll_collective_reduces((gcoll_collective)call->collective) ||
+gcoll_status gcoll_order_check(int order) {
+    if (order >= GCOLL_ORDER_DEFAULT && order <= GCOLL_ORDER_LEFT)
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_INVALID, "options.order: is %d; allowed are 0 (default) to %d (left)", order,
+                       (int)GCOLL_ORDER_LEFT);
+}
+
+/* Records which claims the algorithm must make so that options.same and options.order hold. Bits can differ
+ * between ranks only in an allreduce, as other reductions put each element on one rank. They can differ
+ * between runs in every reduction. */
+static gcoll_status set_bits(gcoll_call *call, const gcoll_context *context, const struct options *given) {
+    const gcoll_same same =
+        given->same != GCOLL_SAME_DEFAULT ? (gcoll_same)given->same : context->settings.same;
+    const gcoll_order order =
+        given->order != GCOLL_ORDER_DEFAULT ? (gcoll_order)given->order : context->settings.order;
+    const uint32_t tree = gcoll_order_claim(order);
+    gcoll_status status = gcoll_same_check(given->same);
+    if (status == GCOLL_OK)
+        status = gcoll_order_check(given->order);
+    if (status != GCOLL_OK || !gcoll_collective_reduces((gcoll_collective)call->collective) ||
         !gcoll_order_matters((gcoll_type)call->type, (gcoll_op)call->op))
         return status;
-    if (call->collective == GCOLL_ALLREDUCE)
+    call->needs |= tree;
+    if (tree && call->op == GCOLL_USER) /* which may see on which side an operand stands */
+        call->needs |= GCOLL_CLAIM_ORDERED;
+    if (call->collective == GCOLL_ALLREDUCE && (tree || same != GCOLL_SAME_NOWHERE))
         call->needs |= GCOLL_CLAIM_RANK_IDENTICAL;
-    if (same == GCOLL_SAME_IN_RUNS)
+    /* A tree is the same in all runs, whatever the algorithm is chosen by. */
+    if (same == GCOLL_SAME_IN_RUNS && !tree)
         call->needs |= GCOLL_CLAIM_RUN_IDENTICAL;
     return GCOLL_OK;
 }
@@ -687,7 +705,7 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     call->registered = context->calls->registry.count;
     call->memory_limit = options->memory_limit_bytes;
     call->uniform = options->uniform ? 1 : 0;
-    gcoll_status status = set_same(call, context, options->same);
+    gcoll_status status = set_bits(call, context, options);
     if (status == GCOLL_OK)
         status = set_algorithm(call, options->algorithm);
     if (status == GCOLL_OK)
@@ -747,8 +765,10 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
                            GCOLL_COLLECTIVE_COUNT - 1u);
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given);
-    const struct options options = {
-        .user_op = own.user_op, .same = own.same, .memory_limit_bytes = own.memory_limit_bytes};
+    const struct options options = {.user_op = own.user_op,
+                                    .same = own.same,
+                                    .order = own.order,
+                                    .memory_limit_bytes = own.memory_limit_bytes};
     const gcoll_given shape = {.collective = collective,
                                .count = collective == GCOLL_BARRIER ? 0 : count,
                                .type = type,

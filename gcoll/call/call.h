@@ -47,6 +47,19 @@ static inline bool gcoll_call_is_fixed(const gcoll_call *call) {
     return (call->needs & GCOLL_CLAIM_RUN_IDENTICAL) != 0;
 }
 
+/* The tree that the result must be built by. ANY if the tree cannot show in the bits. */
+static inline gcoll_order gcoll_call_order(const gcoll_call *call) {
+    return call->needs & GCOLL_CLAIM_PAIRS  ? GCOLL_ORDER_PAIRS
+           : call->needs & GCOLL_CLAIM_LEFT ? GCOLL_ORDER_LEFT
+                                            : GCOLL_ORDER_ANY;
+}
+
+/* Whether the choice of the algorithm depends on the number of buffers, which then is the same on all ranks.
+ */
+static inline bool gcoll_call_counts_buffers(const gcoll_call *call) {
+    return call->buffers > 1 && gcoll_call_order(call) != GCOLL_ORDER_ANY;
+}
+
 /* Whether the call names no algorithm. */
 static inline bool gcoll_call_is_auto(const gcoll_call *call) {
     return call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0;
@@ -63,9 +76,9 @@ static inline size_t gcoll_element_alignment(const gcoll_call *call) {
 
 /* Where the result must have the same bits. NOWHERE if the order of evaluation cannot show in the bits. */
 static inline gcoll_same gcoll_call_same(const gcoll_call *call) {
-    return gcoll_call_is_fixed(call)                  ? GCOLL_SAME_IN_RUNS
-           : call->needs & GCOLL_CLAIM_RANK_IDENTICAL ? GCOLL_SAME_ON_RANKS
-                                                      : GCOLL_SAME_NOWHERE;
+    return gcoll_call_is_fixed(call) || gcoll_call_order(call) != GCOLL_ORDER_ANY ? GCOLL_SAME_IN_RUNS
+           : call->needs & GCOLL_CLAIM_RANK_IDENTICAL                             ? GCOLL_SAME_ON_RANKS
+                                                                                  : GCOLL_SAME_NOWHERE;
 }
 
 /* Whether ranks know different block sizes: an alltoall_v, or a call with counts at the root. The receiver
@@ -270,6 +283,8 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
                                    const gcoll_collective_options *given);
 /* GCOLL_ERR_INVALID if `same` is not a gcoll_same. */
 gcoll_status gcoll_same_check(int same);
+/* GCOLL_ERR_INVALID if `order` is not a gcoll_order. */
+gcoll_status gcoll_order_check(int order);
 /* Whether the order of evaluation can change the bits of the result. */
 bool gcoll_order_matters(gcoll_type type, gcoll_op op);
 

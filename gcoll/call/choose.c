@@ -17,6 +17,9 @@
 #include "gcoll/rendezvous/rendezvous.h"
 #include "gcoll/tuning/tuning.h"
 
+/* Room for the names of all algorithms that build a tree. */
+#define TREES_BYTES 512
+
 /* The block size assumed for calls whose ranks know different block sizes. */
 #define GUESSED_BLOCK_BYTES UINT64_C(65536)
 
@@ -56,6 +59,7 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .recv_offsets = blocks->recv_offsets,
                            .in_memory = blocks->in_memory,
                            .out_memory = blocks->out_memory,
+                           .order = gcoll_call_order(call),
                            .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
 }
 
@@ -69,7 +73,7 @@ static gcoll_status make_common(const gcoll_call *call, const gcoll_problem *pro
     *guessed = NULL;
     common->rank = 0;
     common->in_place = false;
-    common->buffers = 1;
+    common->buffers = gcoll_call_counts_buffers(call) ? call->buffers : 1;
     common->in_memory = common->out_memory = NULL;
     if (!gcoll_call_has_own_blocks(call))
         return GCOLL_OK;
@@ -106,12 +110,36 @@ static void set_rates(const gcoll_context *context, const gcoll_call *call, size
 
 /* ---- Choosing ----------------------------------------------------------------------------- */
 
-static gcoll_status check_claims(const gcoll_call *call, const gcoll_choice *choice,
-                                 const gcoll_problem *common) {
+/* Names the algorithms that build the wanted tree, with their options as they are when not given. */
+static gcoll_status refuse_tree(const gcoll_context *context, const gcoll_call *call,
+                                const gcoll_choice *choice, const gcoll_problem *common) {
+    const gcoll_algorithm *a;
+    char names[TREES_BYTES];
+    gcoll_text said = {names, sizeof names, 0};
+    names[0] = '\0';
+    for (uint32_t k = 0; (a = gcoll_registry_at(&context->calls->registry, common->collective, k)); k++) {
+        gcoll_problem problem = *common;
+        for (uint32_t i = 0; a->options && a->options[i].name; i++)
+            problem.option[i] = a->options[i].fallback;
+        if ((!a->applies || a->applies(&problem) == GCOLL_OK) &&
+            (call->needs & ~gcoll_algorithm_claims(a, &problem)) == 0)
+            gcoll_text_add(&said, ", %s", a->name);
+    }
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "algorithm: %s does not build the tree of options.order, %s, for %u ranks%s; allowed "
+                       "are auto%s",
+                       choice->algorithm->name, gcoll_order_name(gcoll_call_order(call)), common->size,
+                       common->buffers > 1 ? " of several buffers" : "", names);
+}
+
+static gcoll_status check_claims(const gcoll_context *context, const gcoll_call *call,
+                                 const gcoll_choice *choice, const gcoll_problem *common) {
     const uint32_t claims = gcoll_algorithm_claims(choice->algorithm, common);
     const uint32_t lacking = call->needs & ~claims;
     if (claims & GCOLL_CLAIM_UNKNOWN)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "algorithm: no memory to judge %s", choice->algorithm->name);
+    if (lacking & (GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT))
+        return refuse_tree(context, call, choice, common);
     if (lacking & GCOLL_CLAIM_ORDERED)
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
@@ -276,7 +304,7 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     if (choice->algorithm->applies)
         status = choice->algorithm->applies(common);
     if (status == GCOLL_OK)
-        status = check_claims(call, choice, common);
+        status = check_claims(context, call, choice, common);
     if (status != GCOLL_OK)
         return status;
     *seconds = gcoll_algorithm_seconds(choice->algorithm, common, type_bytes, &rates.needs, &rates.cost);
@@ -457,6 +485,10 @@ static void describe_sameness(struct explanation *e, const gcoll_call *call) {
     const char *text = words[gcoll_call_same(call)];
     if (!gcoll_order_matters((gcoll_type)call->type, (gcoll_op)call->op))
         text = "the same bits in any order of evaluation";
+    else if (gcoll_call_order(call) == GCOLL_ORDER_PAIRS)
+        text = "the same bits for every size, algorithm, transport and run (options.order: pairs)";
+    else if (gcoll_call_order(call) == GCOLL_ORDER_LEFT)
+        text = "the same bits for every size, algorithm, transport and run (options.order: left)";
     else if (on_one && !gcoll_call_is_fixed(call))
         text = "each element is on one rank; bits may differ between runs";
     else if (on_one)

@@ -11,15 +11,19 @@
 enum {
     AT_COLLECTIVE = 0,
     AT_TYPE = 1,
-    AT_OP = 2,
+    AT_OP = 2, /* and, from bit ORDER_SHIFT on, the tree: 0 or a gcoll_order */
     AT_FLAGS = 3,
     AT_ROOT = 4, /* root; pairwise exchange: the number of exchanges; allreduce: of buffers in a list */
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
     AT_ELEMENT = 26, /* size of an element of the caller's own; 0: an element of the type */
-    AT_EXTRA = 28    /* average: the number of buffers; unequal blocks, or a list: a hash of their sizes */
+    AT_EXTRA = 28    /* average, or a tree: the number of buffers; unequal blocks, or a list: a hash of their
+                      * sizes */
 };
+
+#define ORDER_SHIFT 6
+_Static_assert(GCOLL_USER < 1 << ORDER_SHIFT && GCOLL_ORDER_LEFT < 4, "operation and tree fit in a byte");
 
 /* Flags. */
 enum {
@@ -32,6 +36,15 @@ enum {
     FLAG_IN_RUNS = 64,  /* options.same: in runs */
     FLAG_UNIFORM = 128  /* options.uniform */
 };
+
+static gcoll_op op_of(const uint8_t *bytes) {
+    return (gcoll_op)(bytes[AT_OP] & ((1 << ORDER_SHIFT) - 1));
+}
+
+static gcoll_order order_of(const uint8_t *bytes) {
+    const gcoll_order order = (gcoll_order)(bytes[AT_OP] >> ORDER_SHIFT);
+    return order == GCOLL_ORDER_DEFAULT ? GCOLL_ORDER_ANY : order;
+}
 
 static uint32_t algorithm_count(void) {
     uint32_t count = 0;
@@ -54,7 +67,11 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
     const bool unequal = call->blocks_hash != 0;
     const bool own = gcoll_call_has_own_blocks(call);
     const bool each = !unequal && gcoll_collective_has_blocks((gcoll_collective)call->collective);
-    uint64_t extra = call->op == GCOLL_AVG ? call->buffers : 0; /* a part of the divisor */
+    const gcoll_order order = gcoll_call_order(call);
+    const bool counts_buffers = call->op == GCOLL_AVG || order != GCOLL_ORDER_ANY;
+    uint64_t extra = counts_buffers ? call->buffers : 0; /* a part of the divisor, or leaves of the tree */
+    if (order != GCOLL_ORDER_ANY)
+        bytes[AT_OP] |= (uint8_t)((unsigned)order << ORDER_SHIFT);
     if (unequal)
         extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
@@ -153,7 +170,7 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     else if (collective == GCOLL_PAIRWISE_EXCHANGE && root > 0)
         snprintf(where, sizeof where, " in %llu exchanges", root);
     if (gcoll_collective_reduces(collective))
-        snprintf(how, sizeof how, ", %s,", gcoll_op_name((gcoll_op)bytes[AT_OP]));
+        snprintf(how, sizeof how, ", %s,", gcoll_op_name(op_of(bytes)));
     snprintf(text, size, "%s%s%s%s by %s", name, what, where, how, algorithm_of(bytes));
 }
 
@@ -173,10 +190,13 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
     const uint32_t their_extra = (uint32_t)gcoll_get_le(theirs + AT_EXTRA, 4);
     const uint32_t our_extra = (uint32_t)gcoll_get_le(ours + AT_EXTRA, 4);
     const bool same_sum = theirs[AT_COLLECTIVE] == ours[AT_COLLECTIVE] && theirs[AT_TYPE] == ours[AT_TYPE] &&
-                          theirs[AT_OP] == ours[AT_OP]; /* others may differ legitimately */
+                          op_of(theirs) == op_of(ours); /* others may differ legitimately */
     if (flags & FLAG_UNIFORM)
         snprintf(text, size, " (options.uniform: rank %u %d, rank %u %d)", peer,
                  theirs[AT_FLAGS] & FLAG_UNIFORM ? 1 : 0, rank, ours[AT_FLAGS] & FLAG_UNIFORM ? 1 : 0);
+    else if (same_sum && order_of(theirs) != order_of(ours))
+        snprintf(text, size, " (options.order: rank %u %s, rank %u %s)", peer,
+                 gcoll_order_name(order_of(theirs)), rank, gcoll_order_name(order_of(ours)));
     else if (same_sum && (flags & (FLAG_ON_RANKS | FLAG_IN_RUNS)))
         snprintf(text, size, " (options.same: rank %u %s, rank %u %s)", peer, same_of(theirs), rank,
                  same_of(ours));
@@ -187,9 +207,11 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
         snprintf(text, size, " (counts of single buffers differ)");
     else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS))
         snprintf(text, size, " (counts of single ranks%s differ)",
-                 ours[AT_OP] == GCOLL_AVG ? ", or numbers of buffers," : "");
+                 op_of(ours) == GCOLL_AVG || order_of(ours) != GCOLL_ORDER_ANY ? ", or numbers of buffers,"
+                                                                               : "");
     else if (their_extra != our_extra)
-        snprintf(text, size, " (an average: rank %u of %u buffers, rank %u of %u)", peer, their_extra, rank,
+        snprintf(text, size, " (%s: rank %u of %u buffers, rank %u of %u)",
+                 op_of(ours) == GCOLL_AVG ? "an average" : "options.order", peer, their_extra, rank,
                  our_extra);
     else if (flags & FLAG_ORDERED)
         snprintf(text, size, " (options.user_op->commutative: rank %u %d, rank %u %d)", peer,

@@ -47,6 +47,7 @@ typedef struct gcoll_settings {
     bool share;    /* contexts that are made of this one share its connections */
     bool recovery; /* it has a council */
     gcoll_same same;
+    gcoll_order order;
     gcoll_endpoint_options endpoint; /* as opened */
     char *interface;                 /* the list that endpoint.interface points to */
     struct gcoll_lane_choice *lanes; /* what endpoint.lanes points to */

@@ -51,7 +51,7 @@ static bool is_loose(const gcoll_call *call) {
 /* Whether auto chooses the algorithm by what can be measured, and every rank knows all that decides it. */
 static bool is_learned(const gcoll_call *call) {
     return (is_meeting(call) || is_loose(call)) && gcoll_call_is_auto(call) && !gcoll_call_is_fixed(call) &&
-           !gcoll_call_has_own_blocks(call) && call->arrival == 0;
+           !gcoll_call_counts_buffers(call) && !gcoll_call_has_own_blocks(call) && call->arrival == 0;
 }
 
 static gcoll_learn_site *find(gcoll_learn *learn, const gcoll_call *call) {

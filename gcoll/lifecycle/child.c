@@ -31,6 +31,7 @@ gcoll_status gcoll_child_allocate(gcoll_child *c) {
     options.silence_ms = parent->settings.silence_ms > 0 ? parent->settings.silence_ms : -1;
     options.monitor = parent->settings.monitor;
     options.same = (int)parent->settings.same;
+    options.order = (int)parent->settings.order;
     options.recovery = parent->settings.recovery;
     options.spin_us = parent->settings.spin_us;
     options.interface = parent->settings.interface;

@@ -103,6 +103,8 @@ gcoll_status gcoll_context_options_check(const gcoll_context_options *o) {
     gcoll_status status = check_switches(o);
     if (status == GCOLL_OK)
         status = gcoll_same_check(o->same);
+    if (status == GCOLL_OK)
+        status = gcoll_order_check(o->order);
     if (status != GCOLL_OK)
         return status;
     if (o->share != 0 && o->progress_thread != 0)
@@ -275,6 +277,7 @@ gcoll_status gcoll_settings_copy(gcoll_settings *settings, const gcoll_context_o
                          .share = o->share != 0,
                          .recovery = o->recovery != 0,
                          .same = o->same == GCOLL_SAME_DEFAULT ? GCOLL_SAME_ON_RANKS : (gcoll_same)o->same,
+                         .order = o->order == GCOLL_ORDER_DEFAULT ? GCOLL_ORDER_ANY : (gcoll_order)o->order,
                          .log = o->log,
                          .log_arg = o->log_arg,
                          .allocator = o->allocator ? *o->allocator : gcoll_default_allocator,

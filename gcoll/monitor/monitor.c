@@ -50,7 +50,8 @@ static void destroy(gcoll_context *context) {
 /* Whether the monitor watches the call: its arguments are the same on every rank, and auto selects its
  * algorithm. */
 static bool is_watched(const gcoll_call *call) {
-    if (gcoll_call_is_fixed(call)) /* arrivals differ from run to run */
+    if (gcoll_call_is_fixed(call) || /* arrivals differ from run to run */
+        gcoll_call_counts_buffers(call))
         return false;
     switch ((gcoll_collective)call->collective) {
     case GCOLL_ALLREDUCE:

@@ -26,6 +26,12 @@ static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem 
     gcoll_status status = gcoll_problem_check(problem);
     if (status == GCOLL_OK)
         status = check_options(algorithm, problem);
+    if (status == GCOLL_OK && problem->buffers > 1 && gcoll_problem_has_tree(problem) &&
+        gcoll_collective_reduces(problem->collective) && gcoll_problem_is_staged(problem))
+        status = gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                             "order: is %s, but some of the %u buffers lie in device memory; allowed are one "
+                             "buffer, buffers in host memory, and order any",
+                             gcoll_order_name(problem->order), problem->buffers);
     if (status == GCOLL_OK && algorithm->applies)
         status = algorithm->applies(problem);
     return status;
@@ -49,7 +55,7 @@ static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) 
     if (problem->average)
         status = replace(plan, gcoll_pass_average(*plan, problem->size * problem->buffers, &made), &made);
     const bool staged = gcoll_problem_is_staged(problem);
-    if (status == GCOLL_OK && problem->buffers > 1 && !staged)
+    if (status == GCOLL_OK && problem->buffers > (*plan)->problem.buffers && !staged)
         status = replace(plan, gcoll_pass_buffers(*plan, problem->buffers, problem->in_place, &made), &made);
     if (status == GCOLL_OK && problem->segment > 0)
         status = replace(plan, gcoll_pass_split(*plan, problem->segment, &made), &made);
@@ -76,11 +82,12 @@ gcoll_status gcoll_plan_create(const gcoll_algorithm *algorithm, const gcoll_pro
             whole.staging.local = GCOLL_LOCAL_HOST;
     }
     plain.in_memory = plain.out_memory = NULL;
-    plain.buffers = 1;
+    if (!gcoll_takes_buffers(algorithm, problem))
+        plain.buffers = 1;
     plain.segment = 0;
     plain.average = false;
-    if (gcoll_problem_sums_in_scratch(problem)) /* so that reads of IN can be told from reads of OUT */
-        plain.in_place = false;
+    if (gcoll_problem_sums_in_scratch(problem) && plain.buffers == 1)
+        plain.in_place = false; /* so that reads of IN can be told from reads of OUT */
     gcoll_builder *builder = NULL;
     gcoll_plan *made = NULL;
     status = gcoll_builder_create(&plain, &builder);

@@ -86,9 +86,24 @@ static gcoll_ref out_for_in(gcoll_ref ref) {
     return ref;
 }
 
-static void sum_inputs(gcoll_builder *b, gcoll_ref sum, uint32_t buffers, uint64_t n) {
-    for (uint32_t k = 1; k < buffers; k++)
-        gcoll_plan_reduce(b, sum, k == 1 ? gcoll_in(0, 0) : sum, gcoll_in(k, 0), n);
+gcoll_ref gcoll_sum_buffers(gcoll_builder *b, gcoll_order order, gcoll_ref sum, uint32_t first,
+                            uint32_t count, uint64_t n) {
+    if (count == 1)
+        return gcoll_in(first, 0);
+    if (order != GCOLL_ORDER_PAIRS) {
+        for (uint32_t k = 1; k < count; k++)
+            gcoll_plan_reduce(b, sum, k == 1 ? gcoll_in(first, 0) : sum, gcoll_in(first + k, 0), n);
+        return sum;
+    }
+    uint32_t half = 1;
+    while (count - half > half)
+        half *= 2;
+    const uint32_t rest = count - half;
+    const gcoll_ref left = gcoll_sum_buffers(b, order, sum, first, half, n);
+    const gcoll_ref room = rest > 1 ? gcoll_plan_scratch(b, n) : sum;
+    const gcoll_ref right = gcoll_sum_buffers(b, order, room, first + half, rest, n);
+    gcoll_plan_reduce(b, sum, left, right, n);
+    return sum;
 }
 
 /* Emits the plan with OUT[0] in place of IN[0]: OUT[0] holds the sum of this process's buffers by then. This
@@ -147,10 +162,10 @@ gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, bool i
         return status;
     if (gcoll_problem_sums_in_scratch(&problem)) {
         gcoll_plan_scratch(b, problem.count);
-        sum_inputs(b, gcoll_scratch(0), buffers, problem.count);
+        gcoll_sum_buffers(b, problem.order, gcoll_scratch(0), 0, buffers, problem.count);
         emit_on_scratch(b, plan, &problem);
     } else if (problem.collective == GCOLL_ALLREDUCE && buffers > 1) {
-        sum_inputs(b, gcoll_out(0, 0), buffers, problem.count);
+        gcoll_sum_buffers(b, problem.order, gcoll_out(0, 0), 0, buffers, problem.count);
         emit_on_out(b, plan);
     } else {
         for (uint32_t i = 0; i < plan->step_count; i++)

@@ -211,6 +211,9 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     if (p->buffers < 1 || p->buffers > most)
         return gcoll_error(GCOLL_ERR_INVALID, "buffers is %u, allowed are 1 to %u for %s", p->buffers, most,
                            name);
+    if ((unsigned)p->order > GCOLL_ORDER_LEFT)
+        return gcoll_error(GCOLL_ERR_INVALID, "order is %u, allowed are 0 to %u", (unsigned)p->order,
+                           (unsigned)GCOLL_ORDER_LEFT);
     if (p->average && !gcoll_collective_reduces(p->collective))
         return gcoll_error(GCOLL_ERR_INVALID, "%s computes no average", name);
     if (p->in_place && !takes_in_place(p))

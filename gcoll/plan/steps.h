@@ -90,6 +90,18 @@ static inline bool gcoll_step_is_message(const gcoll_step *step) {
 static inline bool gcoll_problem_sums_in_scratch(const gcoll_problem *p) {
     return p->buffers > 1 && p->collective == GCOLL_REDUCE_SCATTER;
 }
+/* "any", "pairs", "left"; any other number is "any". */
+static inline const char *gcoll_order_name(gcoll_order order) {
+    return order == GCOLL_ORDER_PAIRS ? "pairs" : order == GCOLL_ORDER_LEFT ? "left" : "any";
+}
+/* Whether results must be built by one tree. */
+static inline bool gcoll_problem_has_tree(const gcoll_problem *p) {
+    return p->order == GCOLL_ORDER_PAIRS || p->order == GCOLL_ORDER_LEFT;
+}
+/* Whether the algorithm's planner reads all buffers of the process, so that no pass reduces them before. */
+static inline bool gcoll_takes_buffers(const gcoll_algorithm *algorithm, const gcoll_problem *p) {
+    return algorithm->takes_order && gcoll_problem_has_tree(p);
+}
 /* GCOLL_ERR_INVALID names the field. */
 gcoll_status gcoll_problem_check(const gcoll_problem *problem);
 
@@ -116,6 +128,12 @@ gcoll_ref gcoll_plan_canonical(const gcoll_builder *builder, gcoll_ref ref);
 /* Cuts every step into segments of at most `segment` elements (a multiple for every step, so both sides of
  * a message cut alike) and infers dependencies anew. Rounds are kept. */
 gcoll_status gcoll_pass_split(const gcoll_plan *plan, uint64_t segment, gcoll_plan **split);
+
+/* Reduces IN[first] to IN[first + count - 1] into `sum`, n elements each: by pairs if `order` says so, which
+ * takes a vector of scratch for each subtree on the right, else one after the other. Returns where the result
+ * lies: `sum`, or for one buffer that. */
+gcoll_ref gcoll_sum_buffers(gcoll_builder *b, gcoll_order order, gcoll_ref sum, uint32_t first,
+                            uint32_t count, uint64_t n);
 
 /* Makes a plan of one buffer into one of `buffers`: reduces IN[0..] first, into OUT[0], or into scratch where
  * an output is but a block of an input (gcoll_problem_sums_in_scratch), and copies OUT[0] to the others last.

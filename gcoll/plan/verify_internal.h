@@ -56,9 +56,8 @@ typedef struct gcoll_verify_values {
     uint32_t *nodes;         /* by node: its set, twice, + 1 if divided */
     gcoll_verify_set *sets;
     uint64_t *pool; /* words of bits */
-    bool canonical_known;
-    uint32_t left_fold,
-        neighbours; /* nodes of the two trees that do not depend on P, 0 if nobody built them */
+    bool trees_known;
+    uint32_t left, pairs_tree; /* nodes of the trees of gcoll_order; 0 if nobody built them */
     uint64_t node_count, node_room, set_count, set_room, word_count, word_room;
 } gcoll_verify_values;
 
@@ -184,8 +183,8 @@ bool gcoll_verify_is_divided(const gcoll_verifier *v, gcoll_verify_value value);
 bool gcoll_verify_is_ordered(gcoll_verify_value value);
 /* Whether two values come from the same operations, whichever side the operands stood. */
 bool gcoll_verify_same_tree(gcoll_verify_value x, gcoll_verify_value y);
-/* Whether a complete sum comes from a tree that does not depend on the number of ranks. */
-bool gcoll_verify_is_canonical(gcoll_verifier *v, gcoll_verify_value value);
+/* Which trees of gcoll_order a complete sum comes from: GCOLL_CLAIM_LEFT and GCOLL_CLAIM_PAIRS. */
+uint32_t gcoll_verify_trees(gcoll_verifier *v, gcoll_verify_value value);
 /* The first contribution that value lacks, false if none. */
 bool gcoll_verify_lacks(const gcoll_verifier *v, gcoll_verify_value value, uint32_t *leaf);
 /* Whose a contribution is. */

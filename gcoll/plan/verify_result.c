@@ -7,8 +7,7 @@
 typedef struct result {
     gcoll_verifier *v;
     gcoll_verify_report *report;
-    uint64_t cursor;         /* piece of rank 0's OUT[0], the reference of all outputs */
-    gcoll_verify_value tree; /* the value of the very first element */
+    uint64_t cursor; /* piece of rank 0's OUT[0], the reference of all outputs */
 } result;
 
 static const gcoll_verify_pieces *output(const gcoll_verifier *v, uint32_t rank, uint32_t k) {
@@ -70,10 +69,7 @@ static void judge(result *x, uint64_t begin, uint64_t end, gcoll_verify_value va
         compare(x, begin, end, value);
     if (!gcoll_verify_is_ordered(value))
         x->report->claims &= ~GCOLL_CLAIM_ORDERED;
-    if (x->tree == GCOLL_VERIFY_UNSET)
-        x->tree = value;
-    if (!gcoll_verify_same_tree(x->tree, value) || !gcoll_verify_is_canonical(x->v, value))
-        x->report->claims &= ~GCOLL_CLAIM_P_INDEPENDENT;
+    x->report->claims &= ~(GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT) | gcoll_verify_trees(x->v, value);
 }
 
 static gcoll_status check_output(result *x, uint32_t rank, uint32_t k) {

@@ -228,46 +228,38 @@ static uint32_t known_divided(const gcoll_verifier *v, uint32_t x) {
     return x != 0 ? gcoll_verify_map_find(&v->values.pairs, (uint64_t)x << 32 | DIVIDED) : 0;
 }
 
-/* The node of a rank's own sum: its buffers, added up from the first on. */
-static uint32_t rank_term(const gcoll_verifier *v, uint32_t rank) {
-    uint32_t node = v->leaf[rank] + 1;
-    for (uint32_t leaf = v->leaf[rank] + 1; leaf < v->leaf[rank + 1]; leaf++)
+/* ((x0 op x1) op x2) op ... over all contributions. */
+static uint32_t left_tree(const gcoll_verifier *v) {
+    uint32_t node = 1;
+    for (uint32_t leaf = 1; leaf < v->values.all; leaf++)
         node = known_pair(v, node, leaf + 1);
     return node;
 }
 
-/* ((0 op 1) op 2) op ... over the ranks. */
-static uint32_t left_fold(const gcoll_verifier *v) {
-    uint32_t node = rank_term(v, 0);
-    for (uint32_t rank = 1; rank < v->size; rank++)
-        node = known_pair(v, node, rank_term(v, rank));
-    return node;
-}
-
-/* The tree that pairs neighbours, (0 op 1) op (2 op 3) ..., over the ranks that exist in [first, first +
- * width); width is a power of two. */
-static uint32_t neighbours(const gcoll_verifier *v, uint32_t first, uint32_t width) {
+/* The tree of pairs over the contributions that exist in [first, first + width); width is a power of two. */
+static uint32_t pairs_tree(const gcoll_verifier *v, uint32_t first, uint32_t width) {
     if (width == 1)
-        return rank_term(v, first);
-    uint32_t left = neighbours(v, first, width / 2);
-    if (first + width / 2 >= v->size)
+        return first + 1;
+    uint32_t left = pairs_tree(v, first, width / 2);
+    if (v->values.all - first <= width / 2)
         return left;
-    return known_pair(v, left, neighbours(v, first + width / 2, width / 2));
+    return known_pair(v, left, pairs_tree(v, first + width / 2, width / 2));
 }
 
-bool gcoll_verify_is_canonical(gcoll_verifier *v, gcoll_verify_value value) {
+uint32_t gcoll_verify_trees(gcoll_verifier *v, gcoll_verify_value value) {
     gcoll_verify_values *values = &v->values;
-    if (!values->canonical_known) {
+    if (!values->trees_known) {
         uint32_t width = 1;
-        while (width < v->size)
+        while (width < values->all)
             width *= 2;
-        values->left_fold = left_fold(v);
-        values->neighbours = neighbours(v, 0, width);
-        values->canonical_known = true;
+        values->left = left_tree(v);
+        values->pairs_tree = pairs_tree(v, 0, width);
+        values->trees_known = true;
     }
-    uint32_t node = node_of(value);
-    return node == values->left_fold || node == values->neighbours ||
-           node == known_divided(v, values->left_fold) || node == known_divided(v, values->neighbours);
+    const uint32_t node = node_of(value);
+    const bool left = node == values->left || node == known_divided(v, values->left);
+    const bool pairs = node == values->pairs_tree || node == known_divided(v, values->pairs_tree);
+    return (left ? GCOLL_CLAIM_LEFT : 0) | (pairs ? GCOLL_CLAIM_PAIRS : 0);
 }
 
 bool gcoll_verify_lacks(const gcoll_verifier *v, gcoll_verify_value value, uint32_t *leaf) {

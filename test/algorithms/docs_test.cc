@@ -276,7 +276,8 @@ TEST_P(Algorithms, ClaimWhatTheTableSays) {
     ASSERT_EQ(table.size(), chapter().rows.size());
     const std::pair<const char *, uint32_t> columns[] = {{"identical", GCOLL_CLAIM_RANK_IDENTICAL},
                                                          {"ordered", GCOLL_CLAIM_ORDERED},
-                                                         {"independent", GCOLL_CLAIM_P_INDEPENDENT}};
+                                                         {"pairs", GCOLL_CLAIM_PAIRS},
+                                                         {"left", GCOLL_CLAIM_LEFT}};
     for (size_t i = 0; i < table.size(); i++) {
         const Claims claims = ClaimsOf(table[i]);
         auto row = chapter().rows[i];

@@ -230,7 +230,8 @@ Found look(uint32_t ranks, const gcoll_sharing &sharing, const gcoll_cost_parame
            const char *name, uint64_t count = 1000) {
     Found found = {name, -1, ""};
     const gcoll_problem problem = Problem(GCOLL_ALLREDUCE, 0, ranks, count);
-    const gcoll_needs needs = {GCOLL_CLAIM_ALL & ~GCOLL_CLAIM_P_INDEPENDENT, 0, &sharing, nullptr};
+    const gcoll_needs needs = {GCOLL_CLAIM_ALL & ~(GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT), 0, &sharing,
+                               nullptr};
     gcoll_choice choice;
     EXPECT_EQ(gcoll_choose(
                   nullptr, &problem, 4, &needs, &parameters, &choice,

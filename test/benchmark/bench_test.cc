@@ -500,6 +500,22 @@ TEST(Bench, SameSaysWhatResultsMustBeLike) {
     EXPECT_TRUE(contains(result.err, "ranks, runs, nowhere")) << result.err;
 }
 
+TEST(Bench, OrderSaysByWhichTree) {
+    const auto with = [](const std::string &more) {
+        return run({"--local=3", "--transport=inproc", "--bytes=64", "--iterations=2", more});
+    };
+    outcome result = with("--order=left");
+    EXPECT_EQ(result.status, 0) << result.err;
+    EXPECT_TRUE(contains(result.out, ", order left\n")) << result.out;
+    result = run({"--local=4", "--transport=inproc", "--bytes=64", "--iterations=2", "--order=pairs",
+                  "--algorithm=ring"});
+    EXPECT_NE(result.status, 0);
+    EXPECT_TRUE(contains(result.err, "ring does not build the tree of options.order, pairs")) << result.err;
+    result = with("--order=right");
+    EXPECT_EQ(result.status, 2);
+    EXPECT_TRUE(contains(result.err, "any, pairs, left")) << result.err;
+}
+
 TEST(Bench, TableForPeople) {
     outcome result = run({"--local=2", "--bytes=4,64Ki", "--time=0.02s"});
     EXPECT_EQ(result.status, 0) << result.err;

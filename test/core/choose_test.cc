@@ -31,8 +31,8 @@ void plan_chain(const gcoll_problem *p, gcoll_builder *b) {
         gcoll_plan_send(b, p->rank - 1, out, p->count);
 }
 
-uint32_t chain_claims(const gcoll_problem *) {
-    return GCOLL_CLAIM_ALL;
+uint32_t chain_claims(const gcoll_problem *p) {
+    return gcoll_left_claims(p);
 }
 
 void dear(const gcoll_problem *p, gcoll_cost *cost) {

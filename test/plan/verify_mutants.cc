@@ -118,7 +118,8 @@ class Mutants {
             EXPECT_FALSE(outcome.read_rubbish);
             EXPECT_EQ(outcome.rank_identical, (report.claims & GCOLL_CLAIM_RANK_IDENTICAL) != 0);
             EXPECT_EQ(outcome.ordered, (report.claims & GCOLL_CLAIM_ORDERED) != 0);
-            EXPECT_EQ(outcome.p_independent, (report.claims & GCOLL_CLAIM_P_INDEPENDENT) != 0);
+            EXPECT_EQ(outcome.pairs, (report.claims & GCOLL_CLAIM_PAIRS) != 0);
+            EXPECT_EQ(outcome.left, (report.claims & GCOLL_CLAIM_LEFT) != 0);
         }
         if (job[0].problem.collective == GCOLL_BARRIER)
             EXPECT_TRUE(barrier_holds(job));

@@ -41,6 +41,7 @@ struct Shape {
     verify_grid::Layout layout = verify_grid::Layout::host;
     gcoll_local local = GCOLL_LOCAL_AUTO;
     bool whole = false;
+    gcoll_order order = GCOLL_ORDER_DEFAULT;
 };
 
 const Shape shapes[] = {
@@ -48,6 +49,14 @@ const Shape shapes[] = {
     {"out_of_place", verify_grid::Place::apart, false, true, 1, 2, 1, 0},
     {"average", verify_grid::Place::in_place, true, false, 2, 1, 0, 0},
     {"segments", verify_grid::Place::mixed, false, true, 2, 1, 1, 1},
+};
+
+// For algorithms that build the tree that is wanted, of all buffers.
+const Shape tree_shapes[] = {
+    {"pairs", verify_grid::Place::in_place, false, true, 3, 1, 1, 0, verify_grid::Layout::host,
+     GCOLL_LOCAL_AUTO, false, GCOLL_ORDER_PAIRS},
+    {"left", verify_grid::Place::apart, true, false, 2, 1, 0, 1, verify_grid::Layout::host, GCOLL_LOCAL_AUTO,
+     false, GCOLL_ORDER_LEFT},
 };
 
 // The same with buffers in the memory of devices.
@@ -71,6 +80,7 @@ verify_grid::Operation make_operation(gcoll_collective collective, uint32_t size
     made.problem.average = shape.average && gcoll_collective_reduces(collective);
     made.problem.buffers = verify_grid::has_buffers(collective) ? shape.buffers : 1;
     made.problem.segment = shape.segment;
+    made.problem.order = shape.order;
     for (uint32_t r = 0; shape.blocks && r < size && verify_grid::has_blocks(collective); r++)
         made.blocks.push_back((r + 2) % 3);
     for (uint32_t from = 0; shape.blocks && from < size && collective == GCOLL_ALLTOALL; from++) {
@@ -125,6 +135,17 @@ std::vector<Case> cases() {
                     made.push_back(c);
             }
         }
+    return made;
+}
+
+std::vector<Case> tree_cases() {
+    std::vector<Case> made;
+    uint32_t number = 0;
+    for (const gcoll_algorithm *const *row = gcoll_algorithms; *row; row++)
+        for (const Shape &shape : tree_shapes)
+            for (uint32_t size : {2u, 3u, 4u})
+                if ((*row)->takes_order && (!few || size == 3))
+                    made.push_back({*row, size, verify_grid::settings(**row, size)[0], &shape, number++});
     return made;
 }
 
@@ -202,6 +223,7 @@ std::string name_of(const ::testing::TestParamInfo<Case> &of) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Mutation, ::testing::ValuesIn(cases()), name_of);
+INSTANTIATE_TEST_SUITE_P(Trees, Mutation, ::testing::ValuesIn(tree_cases()), name_of);
 INSTANTIATE_TEST_SUITE_P(Staged, Mutation, ::testing::ValuesIn(staged_cases()), name_of);
 
 } // namespace

@@ -352,27 +352,27 @@ class Machine {
 // ---- What the collectives promise
 // ------------------------------------------------------------------------------
 
-// What a rank puts in: its buffers, one after the other.
-Element term(const Job &job, uint32_t rank, uint64_t position) {
-    Element all = contribution(rank, 0, position);
-    for (uint32_t k = 1; k < job[rank].problem.buffers; k++)
-        all = combine(all, contribution(rank, k, position));
+// What all ranks put in, each its buffers one after the other.
+Data contributions(const Job &job, uint64_t position) {
+    Data all;
+    for (uint32_t r = 0; r < job.size(); r++)
+        for (uint32_t k = 0; k < job[r].problem.buffers; k++)
+            all.push_back(contribution(r, k, position));
     return all;
 }
 
-// The reduction, rank after rank.
+// The reduction, one contribution after the other.
 Element left_fold(const Job &job, uint64_t position) {
-    Element all = term(job, 0, position);
-    for (uint32_t r = 1; r < job.size(); r++)
-        all = combine(all, term(job, r, position));
+    const Data leaves = contributions(job, position);
+    Element all = leaves[0];
+    for (size_t i = 1; i < leaves.size(); i++)
+        all = combine(all, leaves[i]);
     return job[0].problem.average ? divided(all) : all;
 }
 
 // The reduction, neighbours first, then neighbouring pairs, ...: who has no neighbour goes on alone.
 Element neighbours(const Job &job, uint64_t position) {
-    Data level;
-    for (uint32_t r = 0; r < job.size(); r++)
-        level.push_back(term(job, r, position));
+    Data level = contributions(job, position);
     while (level.size() > 1) {
         Data above;
         for (size_t i = 0; i < level.size(); i += 2)
@@ -440,6 +440,7 @@ Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
                     true,
                     true,
                     true,
+                    true,
                     machine.read_rubbish(),
                     machine.reduced_twice(),
                     machine.divided_early(),
@@ -464,7 +465,8 @@ Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
             }
         }
     }
-    outcome.p_independent = folded || paired;
+    outcome.left = folded;
+    outcome.pairs = paired;
     outcome.right = outcome.right && !outcome.deadlock;
     return outcome;
 }

@@ -80,8 +80,9 @@ uint32_t claims_kept(const gcoll_algorithm &algorithm, const Operation &operatio
     const gcoll_local local = local_of(algorithm, operation);
     const bool several = (operation.problem.buffers > 1 || operation.mixed_buffers) &&
                          (local == GCOLL_LOCAL_AUTO || local == GCOLL_LOCAL_DEVICE);
-    if (several && (layout == Layout::halves || layout == Layout::spread || layout == Layout::shared))
-        kept &= ~uint32_t{GCOLL_CLAIM_P_INDEPENDENT};
+    if (operation.mixed_buffers || // trees are claimed for as many buffers on every rank
+        (several && (layout == Layout::halves || layout == Layout::spread || layout == Layout::shared)))
+        kept &= ~uint32_t{GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT};
     if (several && (layout == Layout::spread || layout == Layout::shared))
         kept &= ~uint32_t{GCOLL_CLAIM_ORDERED};
     return kept;

@@ -95,11 +95,11 @@ bool has_race(const Job &job);
 
 struct Outcome {
     bool deadlock = false;
-    bool right = false;          // every output is what the collective promises
-    bool rank_identical = false; // for an operation that commutes but does not associate
-    bool ordered = false;        // for one that associates but does not commute
-    bool p_independent = false;  // for one that commutes but does not associate: one of two trees, everywhere
-    bool read_rubbish = false;   // a step read what was never written
+    bool right = false;               // every output is what the collective promises
+    bool rank_identical = false;      // for an operation that commutes but does not associate
+    bool ordered = false;             // for one that associates but does not commute
+    bool pairs = false, left = false; // for one that commutes but does not associate: that tree, everywhere
+    bool read_rubbish = false;        // a step read what was never written
     bool reduced_twice =
         false; // a step, of use or not, added what was in already (up to 16 ranks of 4 buffers)
     bool divided_early = false; // a step, of use or not, divided what was not the sum of all (as above)

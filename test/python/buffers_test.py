@@ -254,6 +254,7 @@ class Refused(unittest.TestCase):
         self.refuses(ValueError, "timeout: is 0; allowed", "allreduce", data, timeout=0)
         self.refuses(ValueError, "timeout: is -1; allowed", "barrier", timeout=-1)
         self.refuses(ValueError, "same: is 'everywhere'; allowed are 'ranks'", "allreduce", data, same="everywhere")
+        self.refuses(ValueError, "order: is 'right'; allowed are 'any', 'pairs', 'left'", "reduce", data, order="right")
         self.refuses(gcoll.InvalidError, "algorithm", "allreduce", data, algorithm="nonsense")
         self.refuses(TypeError, "algorithm: is", "allreduce", data, algorithm=3)
         self.refuses(ValueError, "exchanges: is 33", "pairwise_exchange", data, exchanges=33)

@@ -337,6 +337,39 @@ class Oracle(Case):
             self.equal(call(context, form, "broadcast_buffers", data, root), [numpy.full(3, root)] * 2)
         self.on_all(check)
 
+    def test_trees(self):
+        # Binary floating point adds otherwise in each order, so the oracle is the tree, step by step.
+        def pairs(leaves):
+            while len(leaves) > 1:
+                leaves = [sum(leaves[i + 1:i + 2], leaves[i]) for i in range(0, len(leaves), 2)]
+            return leaves[0]
+
+        def left(leaves):
+            total = leaves[0]
+            for leaf in leaves[1:]:
+                total = total + leaf
+            return total
+
+        def check(context, form):
+            n = 3 * context.size
+            leaves = [numpy.array([(7 * leaf + i + 1) * 3.0 ** ((5 * leaf + i) % 23 - 11) for i in range(n)])
+                      for leaf in range(2 * context.size)]
+            first, mine = leaves[:context.size], leaves[2 * context.rank:2 * context.rank + 2]
+            block = slice(3 * context.rank, 3 * context.rank + 3)
+            for order, tree in (("pairs", pairs), ("left", left)):
+                one, two = tree(first), tree(leaves)
+                own = first[context.rank]
+                self.equal(call(context, form, "allreduce", own, order=order), one)
+                self.equal(call(context, form, "allreduce_list", [own, own[:2]], order=order), [one, one[:2]])
+                self.equal(call(context, form, "reduce", own, order=order), one if context.rank == 0 else None)
+                self.equal(call(context, form, "reduce_scatter", own, order=order), one[block])
+                blocks = [own[3 * r:3 * r + 3] for r in range(context.size)]
+                self.equal(call(context, form, "reduce_scatter_list", blocks, order=order), one[block])
+                self.equal(call(context, form, "allreduce_buffers", mine, order=order), [two, two])
+                outs = [numpy.zeros(3), numpy.zeros(3)]
+                self.equal(call(context, form, "reduce_scatter_buffers", mine, outs, order=order), [two[block]] * 2)
+        self.on_all(check)
+
     def test_every_collective_has_a_test(self):
         named = {name[5:] for name in dir(self) if name.startswith("test_")}
         self.assertEqual(set(C_COLLECTIVES) - named, set())

@@ -80,6 +80,7 @@ static void calls(void) {
     FIELD(gcoll_collective_options, done_arg);
     FIELD(gcoll_collective_options, keep_input);
     FIELD(gcoll_collective_options, uniform);
+    FIELD(gcoll_collective_options, order);
 
     SIZE(gcoll_collective_call);
     FIELD(gcoll_collective_call, struct_size);
@@ -179,6 +180,7 @@ static void contexts(void) {
     FIELD(gcoll_context_options, tls_key);
     FIELD(gcoll_context_options, tls_ca);
     FIELD(gcoll_context_options, tls_name);
+    FIELD(gcoll_context_options, order);
 
     SIZE(gcoll_shrink_options);
     FIELD(gcoll_shrink_options, struct_size);

@@ -34,7 +34,7 @@ static void plan(const gcoll_problem *p, gcoll_builder *b) {
 static uint32_t claims(const gcoll_problem *p) {
     if (p->size == 1 || p->count == 0)
         return GCOLL_CLAIM_ALL;
-    return BROKEN == MODEST ? GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_RUN_IDENTICAL : GCOLL_CLAIM_ALL;
+    return BROKEN == MODEST ? GCOLL_CLAIM_RANK_IDENTICAL | GCOLL_CLAIM_RUN_IDENTICAL : gcoll_left_claims(p);
 }
 
 /* The same in the other direction: not in rank order. */

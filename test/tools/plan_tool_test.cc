@@ -293,6 +293,23 @@ TEST(Explain, TwoLevels) {
     EXPECT_NEAR(number(records(plan(command)).at(0), "time_us"), full + 2 * (1 + 2), 1e-9);
 }
 
+// auto takes what builds the tree, and a name that does not is refused.
+TEST(PlanTool, OrderAsksForATree) {
+    outcome o = plan({"explain", "--ranks=5", "--order=left", "--bytes=64Ki"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_TRUE(contains(o.out, "asked for: left")) << o.out;
+    EXPECT_TRUE(contains(o.out, "ring: does not reduce one after the other, from the left")) << o.out;
+    o = plan({"stats", "--algorithm=ring", "--ranks=5", "--order=pairs"});
+    EXPECT_NE(o.status, 0);
+    EXPECT_TRUE(contains(o.err, "--order: ring does not build that tree for 5 ranks")) << o.err;
+    o = plan({"verify", "--collective=allreduce", "--algorithm=spread", "--ranks=1-6", "--inputs=3",
+              "--order=pairs"});
+    EXPECT_EQ(o.status, 0) << o.out << o.err;
+    o = plan({"stats", "--ranks=5", "--order=right"});
+    EXPECT_NE(o.status, 0);
+    EXPECT_TRUE(contains(o.err, "any, pairs, left")) << o.err;
+}
+
 // auto keeps the bits as the library does by default; what is named does as it can.
 TEST(Explain, SameSaysWhatAutoMayTake) {
     const auto chosen = [](const char *same) {

@@ -25,6 +25,7 @@ OPS = {"sum": 0, "product": 1, "min": 2, "max": 3, "avg": 4, "band": 5, "bor": 6
        "lxor": 11, "minloc": 12, "maxloc": 13}
 USER_OP = 8
 SAMES = {"ranks": 1, "runs": 2, "nowhere": 3}
+ORDERS = {"any": 1, "pairs": 2, "left": 3}
 # Operations on truth values that are the logical ones by another name.
 _BOOL_OPS = {"min": "land", "max": "lor", "band": "land", "bor": "lor", "bxor": "lxor", "land": "land", "lor": "lor",
              "lxor": "lxor"}
@@ -171,12 +172,20 @@ def read_counts(counts: Any, name: str, size: int) -> List[int]:
     return found
 
 
-def read_same(same: Optional[str]) -> int:
-    if same is None:
+def _read_word(name: str, given: Optional[str], words: Dict[str, int]) -> int:
+    if given is None:
         return 0
-    if same not in SAMES:
-        raise ValueError("same: is %r; allowed are %s and None" % (same, ", ".join(repr(s) for s in SAMES)))
-    return SAMES[same]
+    if given not in words:
+        raise ValueError("%s: is %r; allowed are %s and None" % (name, given, ", ".join(repr(w) for w in words)))
+    return words[given]
+
+
+def read_same(same: Optional[str]) -> int:
+    return _read_word("same", same, SAMES)
+
+
+def read_order(order: Optional[str]) -> int:
+    return _read_word("order", order, ORDERS)
 
 
 def read_number(value: Any, name: str, limit: int) -> int:
@@ -243,11 +252,13 @@ class _Call:
         self.keep.append(buffer.keep)
         return buffer
 
-    def limit(self, memory_limit: Optional[int], same: Optional[str] = None) -> None:
+    def limit(self, memory_limit: Optional[int], same: Optional[str] = None, order: Optional[str] = None) -> None:
         if memory_limit is not None:
             self.option().memory_limit_bytes = read_number(memory_limit, "memory_limit", 1 << 63)
         if same is not None:
             self.option().same = read_same(same)
+        if order is not None:
+            self.option().order = read_order(order)
 
     def elements(self, element: Element) -> int:
         """Says the type, and returns how many of the library's elements make up one."""
@@ -308,6 +319,9 @@ class Collectives(Generic[R]):
     memory_limit  most scratch in bytes that the algorithm may need. None: any amount
     same          of reductions: where results are the same, bit by bit. "ranks": on every rank; "runs": in every
                   run, too; "nowhere": last bits may differ. None: as the context says
+    order         of reductions: the tree of operations, which gives the same bits for every size, algorithm and
+                  transport. "pairs": neighbours first, then pairs, then fours; "left": one after the other; "any".
+                  The same on every rank. None: as the context says
     keep_input    True: a call in place that fails leaves its input as it was. Costs a copy in each run
     uniform       True, the same on every rank: the call succeeds on all ranks that are left, or fails on all, and
                   then breaks the context. For blocking calls of contexts with recovery; costs an agreement a call
@@ -408,7 +422,8 @@ class Collectives(Generic[R]):
 
     def allreduce(self, input: Any, out: Any = None, op: Op = "sum", *, algorithm: Optional[str] = None,
                   timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                  same: Optional[str] = None, keep_input: bool = False, uniform: bool = False) -> R:
+                  same: Optional[str] = None, order: Optional[str] = None, keep_input: bool = False,
+                  uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, element by element, and gives the result to every rank.
 
         input: n elements. out: n elements; in place: the input. op: "sum", "product", "min", "max", "avg", "band",
@@ -419,7 +434,7 @@ class Collectives(Generic[R]):
         [[4.5, 3.0], [4.5, 3.0], [4.5, 3.0]]
         """
         call = _Call("allreduce", ALLREDUCE, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         source = call.hold(resolve(input, "input"))
         if out is None:
             out = make_like(source, source.shape, "out")
@@ -434,7 +449,8 @@ class Collectives(Generic[R]):
 
     def reduce(self, input: Any, out: Any = None, op: Op = "sum", root: int = 0, *,
                algorithm: Optional[str] = None, timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-               same: Optional[str] = None, keep_input: bool = False, uniform: bool = False) -> R:
+               same: Optional[str] = None, order: Optional[str] = None, keep_input: bool = False,
+               uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, and gives the result to rank `root`. Other ranks get None.
 
         input: n elements. out: n elements at the root; in place: the input; ignored elsewhere. op: as in
@@ -445,7 +461,7 @@ class Collectives(Generic[R]):
         [None, array([7, 1])]
         """
         call = _Call("reduce", REDUCE, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         source = call.hold(resolve(input, "input"))
         target = None
         if self._root(call, root):
@@ -459,7 +475,7 @@ class Collectives(Generic[R]):
 
     def reduce_scatter(self, input: Any, out: Any = None, op: Op = "sum", counts: Optional[Sequence[int]] = None, *,
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                       memory_limit: Optional[int] = None, same: Optional[str] = None,
+                       memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
                        keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, and gives block r of the result to rank r.
 
@@ -473,7 +489,7 @@ class Collectives(Generic[R]):
         [[2], [4, 6]]
         """
         call = _Call("reduce_scatter", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         source = call.hold(resolve(input, "input"))
         block, sizes = self._block(source, "input", counts)
         if out is None:
@@ -702,7 +718,7 @@ class Collectives(Generic[R]):
 
     def allreduce_list(self, inputs: Sequence[Any], outs: Optional[Sequence[Any]] = None, op: Op = "sum", *,
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                       memory_limit: Optional[int] = None, same: Optional[str] = None,
+                       memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
                        keep_input: bool = False, uniform: bool = False) -> R:
         """Allreduce of several arrays of one type as one operation, whatever their sizes. Returns the list of
         outputs.
@@ -716,7 +732,7 @@ class Collectives(Generic[R]):
         [[2.0, 2.0], [10.0]]
         """
         call = _Call("allreduce_list", ALLREDUCE, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         inputs = list(inputs)
         ins = self._list(call, inputs, "inputs", False)
         results = [make_like(b, b.shape, "outs") for b in ins] if outs is None else list(outs)
@@ -744,7 +760,7 @@ class Collectives(Generic[R]):
 
     def reduce_scatter_list(self, inputs: Sequence[Any], out: Any = None, op: Op = "sum", *,
                             algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                            memory_limit: Optional[int] = None, same: Optional[str] = None,
+                            memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
                             keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``reduce_scatter``, with an array for each block. Ranks may call either of the two.
 
@@ -757,7 +773,7 @@ class Collectives(Generic[R]):
         [[2.0], [2.0, 2.0]]
         """
         call = _Call("reduce_scatter_list", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         ins = self._list(call, inputs, "inputs", False, self._size)
         mine = ins[self._rank]
         if out is None:
@@ -893,7 +909,7 @@ class Collectives(Generic[R]):
 
     def allreduce_buffers(self, inputs: Sequence[Any], outs: Optional[Sequence[Any]] = None, op: Op = "sum", *,
                           algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                          memory_limit: Optional[int] = None, same: Optional[str] = None,
+                          memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
                           keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces several arrays of each rank with one another: over all arrays of all ranks. Writes the result to
         each output, and returns the list of outputs. For a process with several devices.
@@ -908,7 +924,7 @@ class Collectives(Generic[R]):
         [[4.0], [4.0]]
         """
         call = _Call("allreduce_buffers", ALLREDUCE, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         ins = self._alike(call, list(inputs), "inputs", False)
         results = [make_like(b, b.shape, "outs") for b in ins] if outs is None else list(outs)
         targets = self._alike(call, results, "outs", True)
@@ -929,7 +945,8 @@ class Collectives(Generic[R]):
     def reduce_scatter_buffers(self, inputs: Sequence[Any], outs: Sequence[Any], op: Op = "sum",
                                counts: Optional[Sequence[int]] = None, *, algorithm: Optional[str] = None,
                                timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                               same: Optional[str] = None, keep_input: bool = False, uniform: bool = False) -> R:
+                               same: Optional[str] = None, order: Optional[str] = None, keep_input: bool = False,
+                               uniform: bool = False) -> R:
         """Like ``reduce_scatter``, over several arrays of each rank. Returns `outs`.
 
         inputs: arrays with a block for each rank. outs: as many arrays of one block, which all get this rank's block.
@@ -943,7 +960,7 @@ class Collectives(Generic[R]):
         [[[4.0], [4.0]], [[4.0], [4.0]]]
         """
         call = _Call("reduce_scatter_buffers", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
-        call.limit(memory_limit, same)
+        call.limit(memory_limit, same, order)
         ins = self._alike(call, list(inputs), "inputs", False)
         results = list(outs)
         targets = self._alike(call, results, "outs", True)

@@ -12,7 +12,7 @@ from ctypes import (addressof, byref, c_int, c_size_t, c_uint8, c_uint32, c_uint
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._buffers import Buffer, describe, resolve, resolve_output
-from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_same
+from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_order, read_same
 from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
 from ._library import (CollectiveStatsStruct, ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, GrowOptions,
                        IbverbsOptions, LogFunction, PeerStatsStruct, RegionKeyStruct, ShrinkOptions,
@@ -177,6 +177,8 @@ def _make_options(keep: List[Any], errors: List[BaseException], given: Dict[str,
             options.port_min, options.port_max = read_number(low, "ports", 65536), read_number(high, "ports", 65536)
         elif name == "same":
             options.same = read_same(value)
+        elif name == "order":
+            options.order = read_order(value)
         elif name == "secret":
             if not isinstance(value, (bytes, str)):
                 raise TypeError("secret: is of type %s; allowed are bytes and texts" % type(value).__name__)
@@ -536,6 +538,7 @@ class Context(Collectives[Any]):
     interface        interfaces, addresses and subnets to use, "eth0,10.0.0.0/8", or to leave out, "^docker0,veth*";
                      None: the variable GCOLL_INTERFACE, or all. ports: a range (low, high) to listen on
     same             where results are the same: "ranks" (also None), "runs" or "nowhere"
+    order            the tree of operations of reductions: "any" (also None), "pairs" or "left"
     tuning           "fit" or a file, which learn from calls; "fixed", "fixed:FILE" or "default", which do not; cost: (alpha, beta, gamma) in its place
     accelerator      "cuda", "none" or "auto" (also None): memory that arrays may lie in
     monitor          True: late ranks are watched, and other ranks do not wait for them; see ``arrival_site``
@@ -583,7 +586,7 @@ class Context(Collectives[Any]):
     def __init__(self, rank: int, size: int, store: Any = None, *, job: Optional[str] = None,
                  transport: Optional[str] = None, timeout: Optional[float] = None, progress_thread: bool = False,
                  interface: Optional[str] = None, ports: Optional[Tuple[int, int]] = None,
-                 same: Optional[str] = None, tuning: Optional[str] = None,
+                 same: Optional[str] = None, order: Optional[str] = None, tuning: Optional[str] = None,
                  cost: Optional[Tuple[float, float, float]] = None, accelerator: Optional[str] = None,
                  monitor: bool = False, checksum: bool = False, share: bool = False,
                  recovery: bool = False, secret: Optional[Union[bytes, str]] = None,
@@ -599,7 +602,7 @@ class Context(Collectives[Any]):
         errors: List[BaseException] = []
         options = _make_options(keep, errors, {
             "rank": rank, "size": size, "job": job, "transport": transport, "timeout": timeout,
-            "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same,
+            "progress_thread": progress_thread, "interface": interface, "ports": ports, "same": same, "order": order,
             "tuning": tuning, "cost": cost, "accelerator": accelerator, "monitor": monitor, "checksum": checksum,
             "share": share, "recovery": recovery, "secret": secret, "secret_file": secret_file, "encryption": encryption,
             "tls_certificate": tls_certificate, "tls_key": tls_key, "tls_ca": tls_ca, "tls_name": tls_name,

@@ -42,7 +42,7 @@ class CollectiveOptions(Structure):
                 ("memory_limit_bytes", c_uint64), ("memory", POINTER(MemoryStruct)), ("inputs", c_void_p),
                 ("outputs", c_void_p), ("buffers", c_uint32), ("timeout_ms", c_int64), ("same", c_int),
                 ("counts_at_root", c_int), ("done", c_void_p), ("done_arg", c_void_p), ("keep_input", c_int),
-                ("uniform", c_int)]
+                ("uniform", c_int), ("order", c_int)]
 
 
 class CollectiveCall(Structure):
@@ -79,7 +79,7 @@ class ContextOptions(Structure):
                 ("checksum", c_int), ("same", c_int), ("exchange", ExchangeFunction), ("exchange_arg", c_void_p),
                 ("share", c_int), ("recovery", c_int), ("secret", c_void_p), ("secret_bytes", c_size_t),
                 ("secret_file", c_char_p), ("encryption", c_char_p), ("tls_certificate", c_char_p), ("tls_key", c_char_p),
-                ("tls_ca", c_char_p), ("tls_name", c_char_p)]
+                ("tls_ca", c_char_p), ("tls_name", c_char_p), ("order", c_int)]
 
 
 class ShrinkOptions(Structure):
