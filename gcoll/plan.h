@@ -164,7 +164,8 @@ typedef struct gcoll_problem {
     bool in_place;    /* allreduce, broadcast, and reduce at the root: OUT[k] is IN[k]. Other collectives: the
                        * smaller of IN and OUT lies in the larger one, where this rank's block is. Never true
                        * for alltoall and pairwise_exchange, nor if IN or OUT is empty by the table above */
-    bool average;     /* allreduce, reduce, reduce_scatter: divide the result by the contributions */
+    bool average;     /* allreduce, reduce, reduce_scatter: divide the result by the contributions. Calls with
+                       * options.postscale use the same steps, to multiply it */
     uint64_t count;   /* n, elements */
     uint64_t segment; /* most elements of one message or step, for the pass that splits; 0: no limit */
     const uint64_t
