@@ -67,10 +67,6 @@ static void find_spans(const gcoll_run *run) {
     const gcoll_problem *problem = &plan->problem;
     const uint64_t first = gcoll_problem_in_shift(problem), last = first + gcoll_problem_in_count(problem);
     span *spans = run->keep->spans;
-    for (uint32_t k = 0; run->scales && k < problem->buffers; k++) /* the plan's OUT lies in the input */
-        spans[k] = (span){0, gcoll_problem_space_count(problem, GCOLL_OUT)};
-    if (run->scales)
-        return;
     memset(spans, 0, problem->buffers * sizeof *spans);
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const gcoll_step *step = &plan->steps[i];
