@@ -9,6 +9,7 @@
 #include "benchmark/flags.h"
 #include "benchmark/options.h"
 #include "benchmark/pairs.h"
+#include "benchmark/plan.h"
 #include "benchmark/plugin.h"
 #include "benchmark/shape.h"
 
@@ -56,7 +57,7 @@ static bool check_ranks(bench_options *o) {
     if (o->local == 0 && o->rank < 0 && o->size == 0 && !read_launcher(o))
         return false;
     if (o->rank < 0 && o->size == 0) {
-        o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
+        o->size = o->local = o->local > 0 ? o->local : o->planned ? bench_plan_ranks(o) : DEFAULT_LOCAL;
     } else if (o->rank < 0 || o->size == 0 || !o->store) {
         cli_complain("a job on several hosts needs --rank, --size and --store; %s is missing",
                      o->rank < 0    ? "--rank"
@@ -66,6 +67,11 @@ static bool check_ranks(bench_options *o) {
     } else if (o->rank >= (int64_t)o->size) {
         cli_complain("--rank: is %" PRId64 "; allowed with --size %u is 0 to %u", o->rank, o->size,
                      o->size - 1);
+        return false;
+    }
+    if (o->planned && o->size != bench_plan_ranks(o)) {
+        cli_complain("%s: is %" PRIu32 "; allowed with --plan is %" PRIu32 ", the ranks of '%s'",
+                     o->local > 0 ? "--local" : "--size", o->size, bench_plan_ranks(o), o->plan);
         return false;
     }
     if (o->inproc && (o->local == 0 || o->store || o->interface)) {
@@ -422,6 +428,8 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
         return false;
     if (options->help || options->version || options->list_devices)
         return true;
+    if (options->plan && !bench_plan_read(options))
+        return false;
     return check_network(options) && set_defaults(options) && check_ranks(options) &&
            check_network_ranks(options) && check_repeats(options) && read_algorithms(options) &&
            check_meaning(options) && drop_single_inputs(options) && read_sizes(options) &&
@@ -436,4 +444,5 @@ void bench_options_free(bench_options *options) {
     free(options->devices.values);
     cli_arrival_free(&options->arrival);
     bench_unload(options);
+    bench_plan_free(options);
 }

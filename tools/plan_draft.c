@@ -5,6 +5,8 @@
 
 #include "tools/plan_file.h"
 
+const char *const tool_plan_spaces[3] = {[GCOLL_IN] = "in", [GCOLL_OUT] = "out", [GCOLL_SCRATCH] = "scratch"};
+
 /* Makes room for `more` entries behind `used`. */
 static bool reserve(tool_plan_draft *d, void *array, uint32_t *room, uint32_t used, uint32_t more,
                     size_t entry_bytes) {

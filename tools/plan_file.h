@@ -40,6 +40,7 @@ typedef struct tool_plan_file {
     uint32_t size;
     tool_plan_draft *drafts; /* by rank */
     gcoll_plan **plans;      /* by rank; NULL: none were made */
+    bool is_open;            /* the file is for any multiple of its elements, an element a chunk */
     uint32_t **lines;        /* by rank and step: the line of the file that it came from; NULL: not known */
 } tool_plan_file;
 
