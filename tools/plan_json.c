@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "gcoll/base/text.h"
-#include "tools/plan_file.h"
+#include "tools/mscclpp.h"
 
 #define MOST_OPERANDS GCOLL_MAX_BUFFERS
 
@@ -387,6 +387,18 @@ static bool read_all(reading *r, struct json_object *all) {
     return true;
 }
 
+/* A schedule of MSCCL++, which is JSON, too. */
+static bool read_mscclpp(tool_plan_text *from, struct json_object *all) {
+    mscclpp_schedule schedule = {0};
+    bool good = mscclpp_read(from, all, &schedule);
+    from->to->is_open = true;
+    if (good)
+        good = mscclpp_plan(&from->fields, &schedule, from->elements ? *from->elements : schedule.chunks,
+                            from->to);
+    mscclpp_free(&schedule);
+    return good;
+}
+
 bool tool_plan_read_json(tool_plan_text *from) {
     reading *r = calloc(1, sizeof *r);
     struct json_object *all = NULL;
@@ -395,8 +407,9 @@ bool tool_plan_read_json(tool_plan_text *from) {
     r->fields = &from->fields;
     r->to = from->to;
     all = field_parse(&from->fields, from->text, from->bytes);
-    bool good = all && read_all(r, all);
-    if (good && from->elements)
+    const bool is_mscclpp = all && mscclpp_is(all);
+    bool good = all && (is_mscclpp ? read_mscclpp(from, all) : read_all(r, all));
+    if (good && from->elements && !is_mscclpp)
         good = field_wrong(&from->fields,
                            "has elements of its own, but a number of them is given; allowed is one of both");
     json_object_put(all);
