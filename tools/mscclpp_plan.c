@@ -33,20 +33,29 @@ typedef struct numbers {
     uint32_t count, room;
 } numbers;
 
+/* Puts on a channel that no signal has followed. */
+typedef struct put_group {
+    numbers receives;
+    const mscclpp_op *last; /* of these operations */
+} put_group;
+
 /* What a signal tells, from when it is given until it is waited for. */
 typedef struct told {
-    uint32_t op;      /* that signalled */
-    numbers gates;    /* steps of the receiver after which a waiting one may go on */
-    uint32_t channel; /* the receiver's */
+    uint32_t op; /* that signalled */
+    const mscclpp_op *from;
+    numbers gates; /* steps of the receiver after which a waiting one may go on */
     struct told *next;
 } told;
+
+typedef struct queue {
+    told *first, *last;
+} queue;
 
 /* A rank whose plan is being made. */
 typedef struct rank_plan {
     tool_plan_draft *draft;
     access *accesses;
     uint32_t access_count, access_room, line_room;
-    told *first, *last; /* signals that came and were not waited for */
 } rank_plan;
 
 /* A block that is being ordered. */
@@ -67,7 +76,8 @@ typedef struct making {
     uint32_t block_count, op_count;
     uint32_t *clocks; /* by operation and block */
     uint32_t *gates;  /* by operation: the gate of its block behind it */
-    numbers *puts;    /* by channel of all GPUs: receives of puts that no signal has followed */
+    queue *signals;   /* by channel of all GPUs, those of its GPU: given to it, and not waited for */
+    put_group *puts;  /* by channel of all GPUs */
     uint32_t *first_channel;
     numbers after;
     uint32_t round;
@@ -263,7 +273,9 @@ static void put(const writing *w, mscclpp_end to, gcoll_ref from) {
         w, peer,
         (gcoll_step){.kind = GCOLL_STEP_RECV, .peer = w->p->gpu, .count = count_of(w), .dst = remote(w, to)},
         NO_STEP);
-    add_number(w->m, &w->m->puts[w->m->first_channel[w->p->gpu] + to.channel], receive);
+    put_group *puts = &w->m->puts[w->m->first_channel[w->p->gpu] + to.channel];
+    add_number(w->m, &puts->receives, receive);
+    puts->last = w->op;
 }
 
 /* dst = remote, or dst = a op remote: a send there, a receive here. */
@@ -279,8 +291,8 @@ static void read(const writing *w, mscclpp_end from, gcoll_step_kind kind, gcoll
 static void signal_one(const writing *w, mscclpp_end end) {
     making *m = w->m;
     const mscclpp_channel *channel = channel_of(w, end);
-    rank_plan *r = &m->ranks[channel->peer];
-    numbers *puts = &m->puts[m->first_channel[w->p->gpu] + end.channel];
+    queue *q = &m->signals[m->first_channel[channel->peer] + channel->other];
+    numbers *puts = &m->puts[m->first_channel[w->p->gpu] + end.channel].receives;
     told *signal = calloc(1, sizeof *signal);
     if (!signal) {
         m->failed = true;
@@ -292,28 +304,20 @@ static void signal_one(const writing *w, mscclpp_end end) {
             m, puts,
             add_step(w, channel->peer, (gcoll_step){.kind = GCOLL_STEP_RECV, .peer = w->p->gpu}, NO_STEP));
     }
-    *signal = (told){.op = w->number, .gates = *puts, .channel = channel->other};
+    *signal = (told){.op = w->number, .from = w->op, .gates = *puts};
     *puts = (numbers){0};
-    *(r->last ? &r->last->next : &r->first) = signal;
-    r->last = signal;
-}
-
-/* The first signal on a channel of this GPU that is not taken. */
-static told **find_signal(const making *m, uint32_t gpu, uint32_t channel) {
-    told **at = &m->ranks[gpu].first;
-    while (*at && (*at)->channel != channel)
-        at = &(*at)->next;
-    return at;
+    *(q->last ? &q->last->next : &q->first) = signal;
+    q->last = signal;
 }
 
 static void take_signal(const writing *w, mscclpp_end end) {
-    rank_plan *r = &w->m->ranks[w->p->gpu];
-    told **at = find_signal(w->m, w->p->gpu, end.channel), *signal = *at;
+    queue *q = &w->m->signals[w->m->first_channel[w->p->gpu] + end.channel];
+    told *signal = q->first;
     join_clock(w->m, w->number, signal->op);
     join_gates(w, &signal->gates);
-    *at = signal->next;
-    for (r->last = r->first; r->last && r->last->next;)
-        r->last = r->last->next;
+    q->first = signal->next;
+    if (!q->first)
+        q->last = NULL;
     free(signal->gates.at);
     free(signal);
 }
@@ -382,8 +386,9 @@ static bool has_signals(const making *m, const progress *p, const mscclpp_op *op
         uint32_t needed = 0;
         for (uint32_t k = 0; k <= i; k++)
             needed += op->in[k].channel == op->in[i].channel;
-        for (const told *t = m->ranks[p->gpu].first; t && needed > 0; t = t->next)
-            needed -= t->channel == op->in[i].channel;
+        for (const told *t = m->signals[m->first_channel[p->gpu] + op->in[i].channel].first; t && needed > 0;
+             t = t->next)
+            needed--;
         if (needed > 0)
             return false;
     }
@@ -509,6 +514,28 @@ static bool find_order(making *m) {
     return m->failed ? out_of_memory(m) : !stuck || say_why(m, stuck);
 }
 
+/* A GPU that has ended must not be written to any more, and a signal that is left would be taken by the next
+ * run. */
+static bool check_ends(const making *m) {
+    for (uint32_t g = 0; g < m->schedule->gpu_count; g++)
+        for (uint32_t c = 0; c < m->schedule->gpus[g].channel_count; c++) {
+            const put_group *puts = &m->puts[m->first_channel[g] + c];
+            const told *left = m->signals[m->first_channel[g] + c].first;
+            const mscclpp_op *op = left ? left->from : puts->last;
+            const uint32_t peer = m->schedule->gpus[g].channels[c].peer;
+            if (left)
+                field_wrong(m->fields, "gives a signal that GPU %" PRIu32 " never waits for", g);
+            else if (puts->receives.count > 0)
+                field_wrong(m->fields, "no signal follows, so that GPU %" PRIu32 " cannot wait for the data",
+                            peer);
+            else
+                continue;
+            return field_in(m->fields, "line %" PRIu32 ": GPU %" PRIu32 ", tb %" PRIu32, op->line,
+                            left ? peer : g, op->block);
+        }
+    return true;
+}
+
 /* ---- All ranks ----------------------------------------------------------------------------------------- */
 
 static bool begin_drafts(making *m, uint64_t elements) {
@@ -555,26 +582,27 @@ static bool allocate(making *m, uint32_t channels) {
     m->gates = calloc(m->op_count + (size_t)1, sizeof *m->gates);
     m->clocks = calloc((size_t)m->op_count * m->block_count + 1, sizeof *m->clocks);
     m->puts = calloc(channels + (size_t)1, sizeof *m->puts);
+    m->signals = calloc(channels + (size_t)1, sizeof *m->signals);
     m->to->drafts = calloc(size, sizeof *m->to->drafts);
     m->to->lines = calloc(size, sizeof(uint32_t *));
     m->to->size = size;
     return (m->ranks && m->first_block && m->first_channel && m->blocks && m->gates && m->clocks && m->puts &&
-            m->to->drafts && m->to->lines) ||
+            m->signals && m->signals && m->to->drafts && m->to->lines) ||
            out_of_memory(m);
 }
 
 static void free_making(making *m, uint32_t channels) {
-    for (uint32_t g = 0; m->ranks && g < m->schedule->gpu_count; g++) {
+    for (uint32_t g = 0; m->ranks && g < m->schedule->gpu_count; g++)
         free(m->ranks[g].accesses);
-        while (m->ranks[g].first) {
-            told *signal = m->ranks[g].first;
-            m->ranks[g].first = signal->next;
+    for (uint32_t c = 0; m->puts && c < channels; c++)
+        free(m->puts[c].receives.at);
+    for (uint32_t c = 0; m->signals && c < channels; c++)
+        while (m->signals[c].first) {
+            told *signal = m->signals[c].first;
+            m->signals[c].first = signal->next;
             free(signal->gates.at);
             free(signal);
         }
-    }
-    for (uint32_t c = 0; m->puts && c < channels; c++)
-        free(m->puts[c].at);
     free(m->ranks);
     free(m->first_block);
     free(m->first_channel);
@@ -582,6 +610,7 @@ static void free_making(making *m, uint32_t channels) {
     free(m->gates);
     free(m->clocks);
     free(m->puts);
+    free(m->signals);
     free(m->after.at);
 }
 
@@ -610,7 +639,7 @@ bool mscclpp_plan(field_reader *fields, const mscclpp_schedule *schedule, uint64
     bool good = allocate(&m, (uint32_t)channels) && begin_drafts(&m, elements);
     if (good) {
         lay_out_blocks(&m);
-        good = find_order(&m);
+        good = find_order(&m) && check_ends(&m);
     }
     free_making(&m, (uint32_t)channels);
     return good;

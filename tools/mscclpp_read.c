@@ -12,10 +12,12 @@
 #include "gcoll/base/text.h"
 #include "tools/mscclpp.h"
 
-#define MOST_GPUS   4096u
-#define MOST_BLOCKS 1024u
-#define MOST_OPS    8192u /* of a block */
-#define MOST_CHUNKS (1u << 20)
+#define MOST_GPUS     4096u
+#define MOST_BLOCKS   1024u
+#define MOST_OPS      8192u /* of a block */
+#define MOST_CHUNKS   (1u << 20)
+#define MOST_CHANNELS 1024u /* of a GPU */
+#define MOST_BARRIERS 1024u /* of a GPU */
 
 static const char *const type_names[MSCCLPP_TYPE_COUNT] = {"nop", "barrier", "put",    "pws",  "pwsf",
                                                            "get", "copy",    "signal", "wait", "flush",
@@ -185,6 +187,9 @@ static bool read_channel(reading *r, struct json_object *from) {
                                r->to->gpu_count - 1);
         if (!reserve(r, &gpu->channels, &gpu->channel_room, gpu->channel_count, sizeof *gpu->channels))
             return false;
+        if (gpu->channel_count == MOST_CHANNELS)
+            return field_wrong(r->fields, "'connectedTo' makes more than %u channels of the GPU",
+                               MOST_CHANNELS);
         made.peer = (uint32_t)peer;
         gpu->channels[gpu->channel_count++] = made;
     }
@@ -281,6 +286,10 @@ static bool read_ends(const reading *r, struct json_object *from, const char *bu
                                name, i, id);
         ends[i] = (mscclpp_end){r->keys[found].other, (uint32_t)offset};
         const mscclpp_channel *channel = &this_gpu(r)->channels[ends[i].channel];
+        if (channel->other == r->to->gpus[channel->peer].channel_count)
+            return field_wrong(r->fields,
+                               "'%s[%zu]' has no other end: GPU %" PRIu32 " has fewer channels to this one",
+                               name, i, channel->peer);
         if (has_data &&
             !check_place(r, channel->peer, gcoll_ref_make((gcoll_space)channel->remote, 0, (uint64_t)offset),
                          op->chunks))
@@ -351,6 +360,14 @@ static bool read_deps(reading *r, struct json_object *from, mscclpp_op *op) {
     return true;
 }
 
+static bool read_barrier(const reading *r, struct json_object *from, mscclpp_op *op) {
+    int64_t id;
+    if (!field_whole(r->fields, from, "barrier_id", MOST_BARRIERS - 1, false, 0, &id))
+        return false;
+    op->barrier = (uint32_t)id;
+    return true;
+}
+
 /* The fields that an operation of its type has. */
 static bool read_parts(reading *r, struct json_object *from, mscclpp_op *op) {
     const mscclpp_type t = op->type;
@@ -380,7 +397,7 @@ static bool read_parts(reading *r, struct json_object *from, mscclpp_op *op) {
     if (t == MSCCLPP_GET && !read_places(r, from, "dsts", op->ins, op, op->dsts, &op->dst_count))
         return false;
     if (t == MSCCLPP_BARRIER)
-        return field_small(r->fields, from, "barrier_id", false, 0, &op->barrier) &&
+        return read_barrier(r, from, op) &&
                field_small(r->fields, from, "nthread_blocks", false, 0, &op->participants);
     return t != MSCCLPP_NOP || read_deps(r, from, op);
 }
@@ -401,9 +418,35 @@ static bool read_op(reading *r, struct json_object *from) {
                             op->line, r->gpu, r->block, number);
 }
 
-/* Each operation waits for others that are there. */
-static bool check_deps(const reading *r) {
+/* Each barrier is for as many blocks as have it. */
+static bool check_barriers(const reading *r) {
     const mscclpp_gpu *gpu = this_gpu(r);
+    uint32_t counts[MOST_BARRIERS] = {0}, last[MOST_BARRIERS] = {0};
+    for (uint32_t i = 0; i < gpu->op_count; i++) {
+        const mscclpp_op *op = &gpu->ops[i];
+        if (op->type != MSCCLPP_BARRIER || (counts[op->barrier] > 0 && last[op->barrier] == op->block))
+            continue;
+        counts[op->barrier]++;
+        last[op->barrier] = op->block;
+    }
+    for (uint32_t i = 0; i < gpu->op_count; i++) {
+        const mscclpp_op *op = &gpu->ops[i];
+        if (op->type != MSCCLPP_BARRIER || counts[op->barrier] == op->participants)
+            continue;
+        field_wrong(r->fields,
+                    "'nthread_blocks' is %" PRIu32 ", but %" PRIu32 " blocks have barrier %" PRIu32,
+                    op->participants, counts[op->barrier], op->barrier);
+        return field_in(r->fields, "line %" PRIu32 ": GPU %" PRIu32 ", tb %" PRIu32, op->line, r->gpu,
+                        op->block);
+    }
+    return true;
+}
+
+/* Each operation waits for others that are there. */
+static bool check_waits(const reading *r) {
+    const mscclpp_gpu *gpu = this_gpu(r);
+    if (!check_barriers(r))
+        return false;
     for (uint32_t i = 0; i < gpu->op_count; i++)
         for (uint32_t d = 0; d < gpu->ops[i].deps; d++) {
             const mscclpp_dep *dep = &gpu->deps[gpu->ops[i].first_dep + d];
@@ -480,7 +523,7 @@ static bool read_gpu(reading *r, struct json_object *from) {
     mscclpp_gpu *gpu = this_gpu(r);
     gpu->blocks = calloc(MOST_BLOCKS, sizeof *gpu->blocks);
     return (gpu->blocks || out_of_memory(r)) && read_each(r, from, "threadblocks", MOST_BLOCKS, read_block) &&
-           check_deps(r);
+           check_waits(r);
 }
 
 /* Finds the chunks of the vector, and that each GPU has the input and output of the collective. A buffer of
