@@ -18,7 +18,7 @@
 #include "tools/plan_file.h"
 
 /* Of a schedule for any size, unless --bytes says otherwise: elements in a chunk. */
-static const uint64_t usual_chunks[] = {1, 64, 4096, 65536};
+static const uint64_t usual_chunks[4] = {1, 64, 4096, 65536};
 
 /* The plans of all ranks for one number of elements. */
 typedef struct sized_plan {
@@ -302,34 +302,32 @@ static bool check_flags(const bench_options *o) {
     return true;
 }
 
-static bool add_size(bench_options *o, uint64_t bytes) {
-    char text[32];
-    snprintf(text, sizeof text, "%" PRIu64, bytes);
-    return cli_parse_list("--plan", text, 0, UINT64_MAX, &o->sizes);
-}
-
 /* A file of plans for one number of elements has no other sizes. */
 static bool set_only_size(bench_options *o, uint64_t bytes) {
+    char text[32];
     if (o->sizes.count > 1 || (o->sizes.count == 1 && o->sizes.values[0] != bytes)) {
         cli_complain("--bytes: is %" PRIu64 "%s; allowed with --plan is %" PRIu64 ", for which '%s' is",
                      o->sizes.values[0], o->sizes.count > 1 ? ",..." : "", bytes, o->plan);
         return false;
     }
-    return o->sizes.count == 1 || add_size(o, bytes);
+    snprintf(text, sizeof text, "%" PRIu64, bytes);
+    return o->sizes.count == 1 || cli_parse_list("--plan", text, 0, UINT64_MAX, &o->sizes);
 }
 
 static bool set_sizes(bench_options *o, const sized_plan *first, bool is_open, size_t element) {
     if (!is_open)
         return set_only_size(o, first->count * element);
-    const bool given = o->sizes.count > 0;
-    for (size_t i = 0; !given && i < sizeof usual_chunks / sizeof usual_chunks[0]; i++)
-        if (!add_size(o, usual_chunks[i] * first->count * element))
-            return false;
+    const uint64_t least = first->count * element;
+    char text[128];
+    snprintf(text, sizeof text, "%" PRIu64 ",%" PRIu64 ",%" PRIu64 ",%" PRIu64, least * usual_chunks[0],
+             least * usual_chunks[1], least * usual_chunks[2], least * usual_chunks[3]);
+    if (o->sizes.count == 0 && !cli_parse_list("--plan", text, 0, UINT64_MAX, &o->sizes))
+        return false;
     for (size_t i = 0; i < o->sizes.count; i++)
-        if (o->sizes.values[i] == 0 || o->sizes.values[i] % (first->count * element) != 0) {
+        if (o->sizes.values[i] == 0 || o->sizes.values[i] % least != 0) {
             cli_complain("--bytes: is %" PRIu64 "; allowed with --plan are multiples of %" PRIu64
                          " bytes, an element in each of the %" PRIu64 " chunks of '%s'",
-                         o->sizes.values[i], first->count * (uint64_t)element, first->count, o->plan);
+                         o->sizes.values[i], least, first->count, o->plan);
             return false;
         }
     return true;

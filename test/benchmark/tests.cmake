@@ -23,13 +23,16 @@ if(GCOLL_TSAN_ALL)
   set(threads THREADS)
 endif()
 gcoll_test(bench_test PLAIN ${threads}
-           SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc
+           SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc bench_plan_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
 target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
                                               GCOLL_PLANNER="$<TARGET_FILE:example_planner>" SOURCE="${PROJECT_SOURCE_DIR}")
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
+if(gcoll_has_expat)
+  target_compile_definitions(bench_test PRIVATE HAS_EXPAT)
+endif()
 if(GCOLL_TOOLS)
   target_compile_definitions(bench_test PRIVATE GCOLL_PLAN="$<TARGET_FILE:gcoll_plan_tool>")
   add_dependencies(bench_test gcoll_plan_tool)
