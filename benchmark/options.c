@@ -196,6 +196,26 @@ static bool any_case(const bench_options *o, has_fn has) {
     return false;
 }
 
+static bool is_power_of_two(double factor) {
+    int exponent;
+    return fabs(frexp(factor, &exponent)) == 0.5;
+}
+
+/* The results that are checked are those of inputs without factors. */
+static bool check_factors(const bench_options *o) {
+    const double pre = o->prescale != 0 ? o->prescale : 1, post = o->postscale != 0 ? o->postscale : 1;
+    if (o->no_check ||
+        (pre * post == 1 && is_power_of_two(pre) && (o->op == GCOLL_SUM || o->op == GCOLL_AVG)))
+        return true;
+    if (pre == 1 && post == 1)
+        return true;
+    cli_complain(
+        "--prescale, --postscale: are %g and %g with --op %s; allowed are powers of two whose product is 1, "
+        "with sum or avg, as other results cannot be checked; or --no-check",
+        pre, post, gcoll_op_name(o->op));
+    return false;
+}
+
 /* Refuses flags that have no effect: they are mistakes. */
 static bool check_meaning(const bench_options *o) {
     const struct {
@@ -206,6 +226,8 @@ static bool check_meaning(const bench_options *o) {
         {o->root > 0, gcoll_collective_has_root, "--root", "has a root"},
         {o->op != GCOLL_SUM, gcoll_collective_reduces, "--op", "reduces"},
         {o->rounding, gcoll_collective_reduces, "--rounding", "reduces"},
+        {o->prescale != 0, gcoll_collective_reduces, "--prescale", "reduces"},
+        {o->postscale != 0, gcoll_collective_reduces, "--postscale", "reduces"},
         {o->in_place, gcoll_collective_takes_in_place, "--in-place", "works in place"},
         {o->exchanges > 0, bench_has_exchanges, "--exchanges", "has a number of exchanges"},
         {o->inputs > 1, gcoll_collective_takes_buffers, "--inputs", "takes more than one input a rank"},
@@ -221,6 +243,8 @@ static bool check_meaning(const bench_options *o) {
         cli_complain("--%s", gcoll_last_error());
         return false;
     }
+    if (!check_factors(o))
+        return false;
     if (o->rounding && o->type != GCOLL_FLOAT32 && o->type != GCOLL_FLOAT64) {
         cli_complain("--rounding: found with --type %s; allowed are float32, float64",
                      gcoll_type_name(o->type));
