@@ -42,6 +42,10 @@ static void prepare_common(bench_call *call) {
     gcoll_collective_options_init(&call->common);
     call->common.algorithm = call->what->algorithm;
     call->common.memory = memory_of(state);
+    if (gcoll_collective_reduces(call->what->collective)) {
+        call->common.prescale = state->options->prescale;
+        call->common.postscale = state->options->postscale;
+    }
     if (state->options->inputs > 1 && call->what->collective == GCOLL_REDUCE_SCATTER) {
         call->common.buffers = state->options->inputs;
         call->common.inputs = (const void *const *)(call->in_place ? state->out : state->in);
@@ -56,6 +60,8 @@ static void prepare_allreduce(bench_call *call) {
     gcoll_allreduce_options_init(&call->allreduce);
     call->allreduce.algorithm = call->what->algorithm;
     call->allreduce.memory = memory_of(state);
+    call->allreduce.prescale = state->options->prescale;
+    call->allreduce.postscale = state->options->postscale;
     if (state->options->inputs > 1) {
         call->allreduce.buffers = state->options->inputs;
         call->allreduce.inputs = (const void *const *)(call->in_place ? state->out : state->in);

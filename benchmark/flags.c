@@ -1,4 +1,5 @@
 /* benchmark/flags.c - the flags: a table of what each sets. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,15 @@ static bool read_collective(const cli_flag *flag, const char *text, void *to) {
     return cli_read_text(flag, text, to);
 }
 
+static bool read_factor(const cli_flag *flag, const char *text, void *to) {
+    char *end;
+    const double factor = strtod(text, &end);
+    if (end == text || *end || !isfinite(factor) || factor == 0)
+        return cli_bad(flag->name, text, "a finite number other than 0");
+    *(double *)to = factor;
+    return true;
+}
+
 static bool read_local_reduction(const cli_flag *flag, const char *text, void *to) {
     return gcoll_memory_local_parse(text, to) == GCOLL_OK ||
            cli_bad(flag->name, text, "one of auto, host, device, peer, nccl");
@@ -113,12 +123,18 @@ static const cli_flag rows[] = {
     {"--order", "TREE", "any, pairs, left: the tree of operations that builds each element (any)", NULL,
      CLI_WORD(order, cli_order_words)},
     {"--load", "FILE.so", "algorithms of your own (gcoll/plan.h); may be repeated", NULL, .read = bench_load},
+    {"--plan", "FILE",
+     "run the plans of a file instead, whose ranks and collective these are (docs/plans-as-files.md)", NULL,
+     CLI_TEXT(plan)},
     {"--bytes", "LIST", "sizes and sweeps: 4,1Ki or 4:64Mi:x4 or 0:1Ki:+256 (4:64Mi:x4)", NULL,
      CLI_LIST(sizes, 0, CLI_MOST_SIZE)},
     {"--type", "NAME", "type of the elements: int8, float32, complex64, ... (docs/types.md)", "float32",
      CLI_OTHER(cli_read_type, type)},
     {"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor, land, lor, lxor, minloc, maxloc", "sum",
      CLI_OTHER(cli_read_op, op)},
+    {"--prescale", "F", "reductions of floats: each input is multiplied by this (none)", NULL,
+     CLI_OTHER(read_factor, prescale)},
+    {"--postscale", "F", "and the result by this (none)", NULL, CLI_OTHER(read_factor, postscale)},
     {"--inputs", "N", "allreduce, reduce_scatter, broadcast: buffers of each rank", "1",
      CLI_WHOLE32(inputs, 1, MOST_INPUTS)},
     {"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)", NULL,

@@ -9,6 +9,7 @@
 #include "benchmark/flags.h"
 #include "benchmark/options.h"
 #include "benchmark/pairs.h"
+#include "benchmark/plan.h"
 #include "benchmark/plugin.h"
 #include "benchmark/shape.h"
 
@@ -56,7 +57,7 @@ static bool check_ranks(bench_options *o) {
     if (o->local == 0 && o->rank < 0 && o->size == 0 && !read_launcher(o))
         return false;
     if (o->rank < 0 && o->size == 0) {
-        o->size = o->local = o->local > 0 ? o->local : DEFAULT_LOCAL;
+        o->size = o->local = o->local > 0 ? o->local : o->planned ? bench_plan_ranks(o) : DEFAULT_LOCAL;
     } else if (o->rank < 0 || o->size == 0 || !o->store) {
         cli_complain("a job on several hosts needs --rank, --size and --store; %s is missing",
                      o->rank < 0    ? "--rank"
@@ -66,6 +67,11 @@ static bool check_ranks(bench_options *o) {
     } else if (o->rank >= (int64_t)o->size) {
         cli_complain("--rank: is %" PRId64 "; allowed with --size %u is 0 to %u", o->rank, o->size,
                      o->size - 1);
+        return false;
+    }
+    if (o->planned && o->size != bench_plan_ranks(o)) {
+        cli_complain("%s: is %" PRIu32 "; allowed with --plan is %" PRIu32 ", the ranks of '%s'",
+                     o->local > 0 ? "--local" : "--size", o->size, bench_plan_ranks(o), o->plan);
         return false;
     }
     if (o->inproc && (o->local == 0 || o->store || o->interface)) {
@@ -190,6 +196,26 @@ static bool any_case(const bench_options *o, has_fn has) {
     return false;
 }
 
+static bool is_power_of_two(double factor) {
+    int exponent;
+    return fabs(frexp(factor, &exponent)) == 0.5;
+}
+
+/* The results that are checked are those of inputs without factors. */
+static bool check_factors(const bench_options *o) {
+    const double pre = o->prescale != 0 ? o->prescale : 1, post = o->postscale != 0 ? o->postscale : 1;
+    if (o->no_check ||
+        (pre * post == 1 && is_power_of_two(pre) && (o->op == GCOLL_SUM || o->op == GCOLL_AVG)))
+        return true;
+    if (pre == 1 && post == 1)
+        return true;
+    cli_complain(
+        "--prescale, --postscale: are %g and %g with --op %s; allowed are powers of two whose product is 1, "
+        "with sum or avg, as other results cannot be checked; or --no-check",
+        pre, post, gcoll_op_name(o->op));
+    return false;
+}
+
 /* Refuses flags that have no effect: they are mistakes. */
 static bool check_meaning(const bench_options *o) {
     const struct {
@@ -200,6 +226,8 @@ static bool check_meaning(const bench_options *o) {
         {o->root > 0, gcoll_collective_has_root, "--root", "has a root"},
         {o->op != GCOLL_SUM, gcoll_collective_reduces, "--op", "reduces"},
         {o->rounding, gcoll_collective_reduces, "--rounding", "reduces"},
+        {o->prescale != 0, gcoll_collective_reduces, "--prescale", "reduces"},
+        {o->postscale != 0, gcoll_collective_reduces, "--postscale", "reduces"},
         {o->in_place, gcoll_collective_takes_in_place, "--in-place", "works in place"},
         {o->exchanges > 0, bench_has_exchanges, "--exchanges", "has a number of exchanges"},
         {o->inputs > 1, gcoll_collective_takes_buffers, "--inputs", "takes more than one input a rank"},
@@ -215,6 +243,8 @@ static bool check_meaning(const bench_options *o) {
         cli_complain("--%s", gcoll_last_error());
         return false;
     }
+    if (!check_factors(o))
+        return false;
     if (o->rounding && o->type != GCOLL_FLOAT32 && o->type != GCOLL_FLOAT64) {
         cli_complain("--rounding: found with --type %s; allowed are float32, float64",
                      gcoll_type_name(o->type));
@@ -422,6 +452,8 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
         return false;
     if (options->help || options->version || options->list_devices)
         return true;
+    if (options->plan && !bench_plan_read(options))
+        return false;
     return check_network(options) && set_defaults(options) && check_ranks(options) &&
            check_network_ranks(options) && check_repeats(options) && read_algorithms(options) &&
            check_meaning(options) && drop_single_inputs(options) && read_sizes(options) &&
@@ -436,4 +468,5 @@ void bench_options_free(bench_options *options) {
     free(options->devices.values);
     cli_arrival_free(&options->arrival);
     bench_unload(options);
+    bench_plan_free(options);
 }

@@ -29,6 +29,7 @@ typedef struct bench_case {
 } bench_case;
 
 typedef struct bench_plugin bench_plugin; /* plugin.h */
+typedef struct bench_plan bench_plan;     /* plan.h */
 
 typedef struct bench_options {
     int64_t rank;      /* -1: not given */
@@ -52,12 +53,15 @@ typedef struct bench_options {
     const char *collective; /* as given */
     const char *algorithm;
     bench_plugin *plugins; /* in the order given */
+    const char *plan;      /* a file of plans, or NULL */
+    bench_plan *planned;   /* those in it */
     bench_case *cases;     /* from collective and algorithm */
     size_t case_count;
     cli_list sizes; /* multiples of the size of the type */
     gcoll_type type;
     gcoll_op op;
     gcoll_memory_local local_reduction; /* on_device */
+    double prescale, postscale; /* factors of inputs and of results; 0: none */
     uint32_t root;
     uint32_t inputs;
     uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */

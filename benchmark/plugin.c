@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "benchmark/plan.h"
 #include "benchmark/plugin.h"
 #include "tools/cli_plugin.h"
 
@@ -49,6 +50,11 @@ bool bench_register(const bench_options *options, gcoll_context *context) {
             }
         }
     }
+    const gcoll_algorithm *planned = bench_plan_algorithm(options);
+    if (planned && gcoll_context_register(context, planned) != GCOLL_OK) {
+        cli_complain("--plan: %s", gcoll_last_error());
+        return false;
+    }
     return true;
 }
 
@@ -60,7 +66,8 @@ static const gcoll_algorithm *added_at(const bench_options *options, gcoll_colle
             if ((*a)->collective == collective && index-- == 0)
                 return *a;
     }
-    return NULL;
+    const gcoll_algorithm *planned = bench_plan_algorithm(options);
+    return planned && planned->collective == collective && index == 0 ? planned : NULL;
 }
 
 const char *bench_algorithm_at(const bench_options *options, gcoll_collective collective, uint32_t index) {

@@ -142,6 +142,22 @@ typedef struct gcoll_collective_options {
      * that does not is UNSUPPORTED. With several buffers of a process, `buffers` must then be the same on
      * every rank (else MISMATCH), and all lie in host memory (else UNSUPPORTED). */
     int order;
+
+    /* Factors for calls that reduce: the result is postscale * (the reduction over all ranks r of prescale_r
+     * * input_r). 0: no factor, so a factor of 0 cannot be asked for. Allowed are finite numbers, and for all
+     * types but float64 and complex128 those that float32 has as normal numbers. For floating-point types and
+     * complex numbers only; others refuse them with INVALID. docs/types.md says how they round.
+     *
+     * prescale: of this rank's input, or of each of its inputs. Ranks may differ in it. The input is written
+     * only in a call in place. postscale: of the result, after the division of an average. The same on every
+     * rank (else MISMATCH), also where only some ranks get the result.
+     *
+     * Costs: prescale reads the input and writes its multiple before the first message: to the output, for
+     * allreduce and at the root of reduce; else to memory of the input's size from the context's allocator,
+     * which memory_limit_bytes does not count. postscale costs what the division of an average costs. A
+     * change of postscale makes a plan anew, a change of prescale does not. UNSUPPORTED: a buffer lies in
+     * device memory. */
+    double prescale, postscale;
 } gcoll_collective_options;
 
 /* Options of allreduce. */
@@ -162,9 +178,10 @@ typedef struct gcoll_allreduce_options {
     int64_t timeout_ms;          /* as in gcoll_collective_options */
     gcoll_done_fn done;          /* as in gcoll_collective_options */
     void *done_arg;
-    int keep_input; /* as in gcoll_collective_options */
-    int uniform;    /* as in gcoll_collective_options */
-    int order;      /* as in gcoll_collective_options */
+    int keep_input;             /* as in gcoll_collective_options */
+    int uniform;                /* as in gcoll_collective_options */
+    int order;                  /* as in gcoll_collective_options */
+    double prescale, postscale; /* as in gcoll_collective_options */
 } gcoll_allreduce_options;
 
 /* Options of broadcast. */

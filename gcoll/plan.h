@@ -164,7 +164,8 @@ typedef struct gcoll_problem {
     bool in_place;    /* allreduce, broadcast, and reduce at the root: OUT[k] is IN[k]. Other collectives: the
                        * smaller of IN and OUT lies in the larger one, where this rank's block is. Never true
                        * for alltoall and pairwise_exchange, nor if IN or OUT is empty by the table above */
-    bool average;     /* allreduce, reduce, reduce_scatter: divide the result by the contributions */
+    bool average;     /* allreduce, reduce, reduce_scatter: divide the result by the contributions. Calls with
+                       * options.postscale use the same steps, to multiply it */
     uint64_t count;   /* n, elements */
     uint64_t segment; /* most elements of one message or step, for the pass that splits; 0: no limit */
     const uint64_t
@@ -284,6 +285,14 @@ GCOLL_API void gcoll_plan_round(gcoll_builder *b);
 GCOLL_API void gcoll_plan_round_at_least(gcoll_builder *b, uint32_t round);
 /* Makes every later step wait for every earlier step. */
 GCOLL_API void gcoll_plan_fence(gcoll_builder *b);
+/* Says which steps the next step waits for, and that it waits for no others: for schedules that were made
+ * elsewhere, and say so themselves. A planner that calls this calls it before each of its steps, and never
+ * fences. No step is then dropped, so that step i is the i-th that the planner wrote, from 0 on: a copy of 0
+ * elements or onto itself does nothing but wait, and a message of 0 elements is a signal. The builder checks
+ * the numbers and nothing more; gcoll_verify finds steps that should wait and do not. Passes over such a plan
+ * (average, several buffers, segments, staging) find out anew what waits for what, from the elements.
+ * after: `count` numbers of earlier steps; copied. */
+GCOLL_API void gcoll_plan_after(gcoll_builder *b, const uint32_t *after, uint32_t count);
 /* Reserves `count` elements of scratch and returns their place. */
 GCOLL_API gcoll_ref gcoll_plan_scratch(gcoll_builder *b, uint64_t count);
 /* Sets how many rounds a step may be ahead of the oldest unfinished one. window: 0: strict rounds;

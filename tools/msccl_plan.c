@@ -228,7 +228,7 @@ static bool find_order(making *m) {
 typedef struct rank_plan {
     const making *m;
     const msccl_gpu *gpu;
-    gcoll_builder *b;
+    tool_plan_draft *draft;
     uint32_t *gate;  /* the step of the plan after which later ones may run; NO_STEP: at once */
     uint32_t *send;  /* the send of the plan; NO_STEP */
     gcoll_ref *sent; /* what it sends, as finished plans name it */
@@ -241,14 +241,14 @@ typedef struct rank_plan {
 
 static uint32_t add_step(rank_plan *r, gcoll_step step, uint32_t after_count) {
     step.round = r->round;
-    gcoll_plan_step(r->b, &step, NULL, r->after, after_count);
+    tool_draft_step(r->draft, &step, NULL, r->after, after_count);
     r->lines[r->count] = r->line;
     return r->count++;
 }
 
 static gcoll_ref place_of(const rank_plan *r, gcoll_ref chunk) {
     chunk.offset *= r->m->per_chunk;
-    return gcoll_plan_canonical(r->b, chunk);
+    return tool_draft_canonical(r->draft, chunk);
 }
 
 static bool same_place(gcoll_ref a, gcoll_ref b) {
@@ -328,7 +328,7 @@ static uint32_t add_body(rank_plan *r, const uint32_t *order, uint32_t place, ui
         step.peer = (uint32_t)block->recv;
         step.a = reduces ? step.a : gcoll_out(0, 0);
         if (s->type == MSCCL_RRS)
-            step.dst = gcoll_plan_scratch(r->b, step.count);
+            step.dst = tool_draft_scratch(r->draft, step.count);
     } else if (s->type == MSCCL_RE) {
         step.kind = GCOLL_STEP_REDUCE;
         step.b = step.a;
@@ -382,32 +382,26 @@ static bool make_plan(making *m, uint32_t rank) {
                                    .count = s->chunks * m->per_chunk,
                                    .in_place = s->in_place && (!traits.in_place_at_root || rank == 0)};
     const size_t room = gpu->step_count + (size_t)1;
-    rank_plan r = {.m = m, .gpu = gpu};
-    gcoll_status status = gcoll_builder_create(&problem, &r.b);
-    bool good = false;
-    if (status != GCOLL_OK)
-        return field_wrong(m->fields, "rank %" PRIu32 ": %s", rank, gcoll_last_error());
+    rank_plan r = {.m = m, .gpu = gpu, .draft = &m->to->drafts[rank]};
+    tool_draft_begin(r.draft, &problem);
     r.gate = calloc(room, sizeof *r.gate);
     r.send = calloc(room, sizeof *r.send);
     r.sent = calloc(room, sizeof *r.sent);
     r.before = calloc(room, sizeof *r.before);
     r.after = calloc(room + 1, sizeof *r.after);
     r.lines = m->to->lines[rank] = calloc(3 * room, sizeof *r.lines); /* a join, a body, a send */
-    if (!r.gate || !r.send || !r.sent || !r.before || !r.after || !r.lines) {
-        gcoll_builder_destroy(r.b);
-        out_of_memory(m);
-    } else {
-        gcoll_plan_scratch(r.b, gpu->scratch * m->per_chunk);
+    bool good = r.gate && r.send && r.sent && r.before && r.after && r.lines && !r.draft->failed;
+    if (good) {
+        tool_draft_scratch(r.draft, gpu->scratch * m->per_chunk);
         add_steps(&r, m->gpus[rank].steps, m->gpus[rank].rounds);
-        good = gcoll_builder_finish(r.b, &m->to->plans[rank]) == GCOLL_OK ||
-               field_wrong(m->fields, "rank %" PRIu32 ": %s", rank, gcoll_last_error());
+        good = !r.draft->failed;
     }
     free(r.after);
     free(r.before);
     free(r.sent);
     free(r.send);
     free(r.gate);
-    return good;
+    return good || out_of_memory(m);
 }
 
 /* ---- All ranks ----------------------------------------------------------------------------------------- */
@@ -428,9 +422,9 @@ static bool allocate_order(const msccl_gpu *gpu, gpu_order *order) {
 static bool allocate(making *m) {
     const uint32_t size = m->schedule->gpu_count;
     m->gpus = calloc(size, sizeof *m->gpus);
-    m->to->plans = calloc(size, sizeof(gcoll_plan *));
+    m->to->drafts = calloc(size, sizeof *m->to->drafts);
     m->to->lines = calloc(size, sizeof(uint32_t *));
-    bool good = m->gpus && m->to->plans && m->to->lines;
+    bool good = m->gpus && m->to->drafts && m->to->lines;
     m->to->size = size;
     for (uint32_t g = 0; g < size && good; g++)
         good = allocate_order(&m->schedule->gpus[g], &m->gpus[g]);

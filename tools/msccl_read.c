@@ -205,7 +205,9 @@ static uint32_t room_of(const reading *r, gcoll_space space) {
                        .size = r->to->gpu_count,
                        .buffers = 1,
                        .count = r->to->chunks};
-    return space == GCOLL_SCRATCH ? last_gpu(r)->scratch : (uint32_t)gcoll_problem_space_count(&p, space);
+    return space == GCOLL_SCRATCH
+               ? last_gpu(r)->scratch
+               : (uint32_t)(space == GCOLL_IN ? gcoll_problem_in_count(&p) : gcoll_problem_out_count(&p));
 }
 
 static bool read_place(reading *r, const char *const *attributes, const char *buffer, const char *offset,

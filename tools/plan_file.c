@@ -9,7 +9,8 @@
 
 #define MOST_BYTES ((size_t)64 << 20) /* a ring of 256 ranks has 30 MB */
 
-bool tool_plan_file_read(const char *flag, const char *path, const uint64_t *elements, tool_plan_file *file) {
+bool tool_plan_file_drafts(const char *flag, const char *path, const uint64_t *elements,
+                           tool_plan_file *file) {
     tool_plan_file made = {0};
     tool_plan_text from = {.fields = {.path = path}, .elements = elements, .to = &made};
     char *text = field_load(&from.fields, MOST_BYTES, &from.bytes);
@@ -29,19 +30,12 @@ bool tool_plan_file_read(const char *flag, const char *path, const uint64_t *ele
 void tool_plan_file_free(tool_plan_file *file) {
     for (uint32_t r = 0; file->plans && r < file->size; r++)
         gcoll_plan_destroy(file->plans[r]);
+    for (uint32_t r = 0; file->drafts && r < file->size; r++)
+        tool_draft_free(&file->drafts[r]);
     for (uint32_t r = 0; file->lines && r < file->size; r++)
         free(file->lines[r]);
+    free(file->drafts);
     free(file->plans);
     free(file->lines);
     *file = (tool_plan_file){0};
-}
-
-gcoll_status tool_plan_file_verify(const tool_plan_file *file, gcoll_verify_report *report) {
-    const gcoll_status status = gcoll_verify((const gcoll_plan *const *)file->plans, file->size, report);
-    char text[512];
-    uint32_t rank, step;
-    snprintf(text, sizeof text, "%s", gcoll_last_error());
-    if (status == GCOLL_OK || !file->lines || sscanf(text, "rank %u, step %u", &rank, &step) != 2)
-        return status;
-    return gcoll_error(status, "line %u: %s", file->lines[rank][step], text);
 }

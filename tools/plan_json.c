@@ -2,14 +2,14 @@
  * tools/plan_json.c - reads plans that tool_plan_file_write wrote, or somebody else in that format.
  *
  * Nothing in a file is trusted: keys, sizes and numbers are checked, and the first mistake ends the reading.
- * The builder checks each step as it does those of a planner: bounds, peers, overlaps.
+ * Where steps lie in memory is not looked at here; that is done where plans are made of the drafts.
  */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gcoll/base/text.h"
-#include "tools/plan_file.h"
+#include "tools/mscclpp.h"
 
 #define MOST_OPERANDS GCOLL_MAX_BUFFERS
 
@@ -283,31 +283,24 @@ static bool read_problem(reading *r, struct json_object *from, gcoll_problem *p)
     return true;
 }
 
-static bool read_window(reading *r, struct json_object *from, gcoll_builder *b) {
-    uint32_t window;
-    if (!field_small(r->fields, from, "window", true, GCOLL_WINDOW_UNBOUNDED, &window))
-        return false;
-    gcoll_plan_window(b, window);
-    return true;
-}
-
-static bool read_steps(reading *r, struct json_object *from, gcoll_builder *b) {
+static bool read_steps(reading *r, struct json_object *from, tool_plan_draft *draft) {
     struct json_object *steps;
     uint64_t scratch;
     if (!field_object(r->fields, from, "steps", json_type_array, &steps))
         return false;
     if (!steps)
         return field_wrong(r->fields, "'steps' is missing");
-    if (!read_count(r, from, "scratch", true, &scratch) || !read_window(r, from, b))
+    if (!read_count(r, from, "scratch", true, &scratch) ||
+        !field_small(r->fields, from, "window", true, GCOLL_WINDOW_UNBOUNDED, &draft->window))
         return false;
-    gcoll_plan_scratch(b, scratch);
+    tool_draft_scratch(draft, scratch);
     r->last_round = 0;
     for (size_t i = 0; i < length_of(steps); i++) {
         gcoll_step step;
         uint32_t after = 0;
         if (!read_step(r, json_object_array_get_idx(steps, i), (uint32_t)i, &step, &after))
             return field_in(r->fields, "step %zu", i);
-        gcoll_plan_step(b, &step, r->operands, r->after, after);
+        tool_draft_step(draft, &step, r->operands, r->after, after);
     }
     return true;
 }
@@ -318,7 +311,7 @@ static bool read_plan(reading *r, struct json_object *from, uint32_t rank) {
                                         "in_memory", "out_memory", "devices_read_peers",
                                         "direct",    "divisor",    "scratch",
                                         "window",    "steps",      NULL};
-    gcoll_builder *b = NULL;
+    tool_plan_draft *draft = &r->to->drafts[rank];
     int64_t said, divisor;
     if (!json_object_is_type(from, json_type_object))
         return field_wrong(r->fields, "is no object");
@@ -337,16 +330,9 @@ static bool read_plan(reading *r, struct json_object *from, uint32_t rank) {
     if (!read_problem(r, from, &p))
         return false;
     r->in_place = p.in_place;
-    if (gcoll_builder_create(&p, &b) != GCOLL_OK)
-        return field_wrong(r->fields, "%s", gcoll_last_error());
-    if (!read_steps(r, from, b)) {
-        gcoll_builder_destroy(b);
-        return false;
-    }
-    if (gcoll_builder_finish(b, &r->to->plans[rank]) != GCOLL_OK)
-        return field_wrong(r->fields, "%s", gcoll_last_error());
-    r->to->plans[rank]->divisor = (uint32_t)divisor;
-    return true;
+    tool_draft_begin(draft, &p);
+    draft->divisor = (uint32_t)divisor;
+    return read_steps(r, from, draft) && (!draft->failed || out_of_memory(r));
 }
 
 /* ---- The file ------------------------------------------------------------------------------------------ */
@@ -391,14 +377,26 @@ static bool read_all(reading *r, struct json_object *all) {
                            "; allowed is one plan for each of 1 to %u ranks",
                            length_of(plans), size, GCOLL_MAX_RANKS);
     r->offsets = calloc(2 * (size + (size_t)1), sizeof *r->offsets);
-    r->to->plans = calloc(size, sizeof(gcoll_plan *));
-    if (!r->offsets || !r->to->plans)
+    r->to->drafts = calloc(size, sizeof *r->to->drafts);
+    if (!r->offsets || !r->to->drafts)
         return out_of_memory(r);
     r->to->size = size;
     for (uint32_t rank = 0; rank < size; rank++)
         if (!read_plan(r, json_object_array_get_idx(plans, rank), rank))
             return field_in(r->fields, "rank %" PRIu32, rank);
     return true;
+}
+
+/* A schedule of MSCCL++, which is JSON, too. */
+static bool read_mscclpp(tool_plan_text *from, struct json_object *all) {
+    mscclpp_schedule schedule = {0};
+    bool good = mscclpp_read(from, all, &schedule);
+    from->to->is_open = true;
+    if (good)
+        good = mscclpp_plan(&from->fields, &schedule, from->elements ? *from->elements : schedule.chunks,
+                            from->to);
+    mscclpp_free(&schedule);
+    return good;
 }
 
 bool tool_plan_read_json(tool_plan_text *from) {
@@ -409,8 +407,9 @@ bool tool_plan_read_json(tool_plan_text *from) {
     r->fields = &from->fields;
     r->to = from->to;
     all = field_parse(&from->fields, from->text, from->bytes);
-    bool good = all && read_all(r, all);
-    if (good && from->elements)
+    const bool is_mscclpp = all && mscclpp_is(all);
+    bool good = all && (is_mscclpp ? read_mscclpp(from, all) : read_all(r, all));
+    if (good && from->elements && !is_mscclpp)
         good = field_wrong(&from->fields,
                            "has elements of its own, but a number of them is given; allowed is one of both");
     json_object_put(all);

@@ -3,8 +3,6 @@
 
 #include "tools/plan_file.h"
 
-const char *const tool_plan_spaces[3] = {[GCOLL_IN] = "in", [GCOLL_OUT] = "out", [GCOLL_SCRATCH] = "scratch"};
-
 typedef unsigned long long ull;
 
 /* The steps that each step waits for, of all steps in one array: those of step i end at end[i]. */

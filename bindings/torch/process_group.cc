@@ -104,12 +104,15 @@ class Call {
 
     // What the operation does: moves elements of this type, or reduces them.
     void move(at::ScalarType type);
-    void reduce(at::ScalarType type, const c10d::ReduceOp &op);
+    void reduce(const at::Tensor &like, const c10d::ReduceOp &op);
 
     void input(const at::Tensor &tensor);
     void output(const at::Tensor &tensor);
     void inputs(const Tensors &tensors);
     void outputs(const Tensors &tensors);
+    // Inputs of a reduction, which may have a factor.
+    void reduced_input(const at::Tensor &tensor) { input(factor_.times(tensor)); }
+    void reduced_inputs(const Tensors &tensors);
     void count(int64_t elements) { call_.count = (uint64_t)elements * each_; }
     void counts(const std::vector<int64_t> &elements) { call_.counts = in_elements(elements, counts_); }
     void receive_counts(const std::vector<int64_t> &elements) {
@@ -139,6 +142,7 @@ class Call {
     gcoll_collective_call call_;
     gcoll_collective_options options_;
     uint64_t each_ = 1;
+    Factor factor_; // of inputs that are reduced
     Tensors dense_outputs_;
     std::vector<const void *> inputs_;
     std::vector<void *> outputs_;
@@ -167,12 +171,19 @@ void Call::move(at::ScalarType type) {
     each_ = elements.each;
 }
 
-void Call::reduce(at::ScalarType type, const c10d::ReduceOp &op) {
-    const Reduction reduction = reduction_of(work_->name_, type, op);
+void Call::reduce(const at::Tensor &like, const c10d::ReduceOp &op) {
+    const Reduction reduction = reduction_of(work_->name_, like.scalar_type(), op);
     call_.type = reduction.type;
     call_.op = reduction.op;
-    options_.user_op = reduction.user;
-    each_ = reduction.each;
+    factor_ = factor_of_premul(work_->name_, like, op);
+    options_.prescale = factor_.prescale;
+}
+
+void Call::reduced_inputs(const Tensors &tensors) {
+    Tensors products;
+    for (const at::Tensor &tensor : tensors)
+        products.push_back(factor_.times(tensor));
+    inputs(products);
 }
 
 at::Tensor Call::dense(const at::Tensor &tensor) {
@@ -339,9 +350,9 @@ WorkPtr ProcessGroupGcoll::allreduce(Tensors &tensors, const c10d::AllreduceOpti
     check_tensor("allreduce", tensor);
     Call call(*this, GCOLL_ALLREDUCE, OpType::ALLREDUCE, "allreduce", "gcoll:all_reduce", tensors,
               options.timeout);
-    call.reduce(tensor.scalar_type(), options.reduceOp);
+    call.reduce(tensor, options.reduceOp);
     call.output(tensor);
-    call.input(premultiplied("allreduce", tensor, options.reduceOp));
+    call.reduced_input(tensor);
     call.count(tensor.numel());
     call.results(tensors);
     return call.start();
@@ -356,7 +367,7 @@ WorkPtr ProcessGroupGcoll::allreduce_coalesced(Tensors &tensors,
     check_types(name, tensors, tensors[0]);
     Call call(*this, GCOLL_ALLREDUCE, OpType::ALLREDUCE_COALESCED, name, "gcoll:all_reduce", tensors,
               options.timeout);
-    call.reduce(tensors[0].scalar_type(), options.reduceOp);
+    call.reduce(tensors[0], options.reduceOp);
     call.entries(tensors);
     call.results(tensors);
     return call.start();
@@ -367,9 +378,9 @@ WorkPtr ProcessGroupGcoll::reduce(Tensors &tensors, const c10d::ReduceOptions &o
     check_tensor("reduce", tensor);
     Call call(*this, GCOLL_REDUCE, OpType::REDUCE, "reduce", "gcoll:reduce", tensors, options.timeout);
     call.root(checked_root("reduce", options.rootRank, size_));
-    call.reduce(tensor.scalar_type(), options.reduceOp);
+    call.reduce(tensor, options.reduceOp);
     call.output(tensor);
-    call.input(premultiplied("reduce", tensor, options.reduceOp));
+    call.reduced_input(tensor);
     call.count(tensor.numel());
     call.results(tensors);
     return call.start();
@@ -405,12 +416,9 @@ WorkPtr ProcessGroupGcoll::reduce_scatter(Tensors &outputs, std::vector<Tensors>
     check_elements(name, "the output", output.numel(), elements[(size_t)rank_]);
     Call call(*this, GCOLL_REDUCE_SCATTER, OpType::REDUCE_SCATTER, name, "gcoll:reduce_scatter", parts,
               options.timeout);
-    call.reduce(output.scalar_type(), options.reduceOp);
+    call.reduce(output, options.reduceOp);
     call.output(output);
-    Tensors scaled;
-    for (const at::Tensor &part : parts)
-        scaled.push_back(premultiplied(name, part, options.reduceOp));
-    call.inputs(scaled);
+    call.reduced_inputs(parts);
     call.blocks(elements);
     call.results(outputs);
     return call.start();
@@ -425,9 +433,9 @@ WorkPtr ProcessGroupGcoll::_reduce_scatter_base(at::Tensor &output, at::Tensor &
     check_elements(name, "the input", input.numel(), output.numel() * size_);
     Call call(*this, GCOLL_REDUCE_SCATTER, OpType::_REDUCE_SCATTER_BASE, name, "gcoll:_reduce_scatter_base",
               {input}, options.timeout);
-    call.reduce(output.scalar_type(), options.reduceOp);
+    call.reduce(output, options.reduceOp);
     call.output(output);
-    call.input(premultiplied(name, input, options.reduceOp));
+    call.reduced_input(input);
     call.count(output.numel());
     call.results({output});
     return call.start();

@@ -90,6 +90,11 @@ bool gcoll_type_is_floating(gcoll_type type);
  * toward zero). type must have GCOLL_AVG, divisor > 0. Any alignment. */
 void gcoll_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor);
 
+/* dst[i] = src[i] * factor, where dst may equal src. type must be floating (gcoll_type_is_floating). float64
+ * and complex128 take the factor as it is. All others take it as a float32, compute in float32, and round
+ * once to the type. Any alignment. */
+void gcoll_scale(void *dst, const void *src, uint64_t count, gcoll_type type, double factor);
+
 /* Scalar conversions, round to nearest even, NaN stays NaN (quiet), overflow to infinity. */
 float gcoll_half_to_float(uint16_t half);
 uint16_t gcoll_float_to_half(float value);

@@ -63,6 +63,19 @@ ELEMENT(f64, double);
         }                                                                                                    \
     }
 
+/* Defines a scale kernel: dst[i] = RESULT, in terms of x = src[i] and f, the factor as a FACTOR. */
+#define SCALE(NAME, TYPE, FACTOR, RESULT)                                                                    \
+    static void NAME(void *dst, const void *src, uint64_t count, double factor) {                            \
+        TYPE *d = dst;                                                                                       \
+        const TYPE *p = src;                                                                                 \
+        const FACTOR f = (FACTOR)factor;                                                                     \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < count; i++) {                                                               \
+            TYPE x = p[i];                                                                                   \
+            d[i] = (TYPE)(RESULT);                                                                           \
+        }                                                                                                    \
+    }
+
 /* Kernels that signed types share with the unsigned type of the same width: sums, products, bitwise and
  * logical operations. The product is unsigned by its first factor: two uint16_t would be multiplied as int,
  * and overflow. */
@@ -137,6 +150,8 @@ DIVIDE(i64_divide, i64, x / (int64_t)n)
 DIVIDE(u64_divide, u64, x / n)
 DIVIDE(f32_divide, f32, x / (float)n)
 DIVIDE(f64_divide, f64, x / n)
+SCALE(f32_scale, f32, float, (x * f))
+SCALE(f64_scale, f64, double, (x * f))
 
 /* 8-bit floats through float32, four at a time in a 32-bit word, for the reason that 16-bit floats go in
  * pairs. */
@@ -165,7 +180,8 @@ DIVIDE(f64_divide, f64, x / n)
 #define FLOAT8_KERNELS(NAME)                                                                                 \
     FLOAT8_REDUCE(NAME, NAME##_sum, +)                                                                       \
     FLOAT8_REDUCE(NAME, NAME##_product, *)                                                                   \
-    DIVIDE(NAME##_divide, u8, gcoll_##NAME##_round(gcoll_##NAME##_widen(x) / (float)n))
+    DIVIDE(NAME##_divide, u8, gcoll_##NAME##_round(gcoll_##NAME##_widen(x) / (float)n))                      \
+    SCALE(NAME##_scale, u8, float, gcoll_##NAME##_round(gcoll_##NAME##_widen(x) * f))
 FLOAT8_KERNELS(e4m3)
 FLOAT8_KERNELS(e5m2)
 
@@ -182,15 +198,18 @@ static inline double f64_negate(double x) {
     return x;
 }
 
-/* Complex numbers: sums and quotients are those of their parts. In the product the difference is a sum. Where
- * sums and differences alternate, gcc 12 takes an instruction of AVX-512 that does not round the product,
- * even if told not to (-ffp-contract=off). */
+/* Complex numbers: sums, quotients, and products with a real factor are those of their parts. In the product
+ * the difference is a sum. Where sums and differences alternate, gcc 12 takes an instruction of AVX-512 that
+ * does not round the product, even if told not to (-ffp-contract=off). */
 #define COMPLEX_KERNELS(NAME, PART)                                                                          \
     static void NAME##_sum(void *dst, const void *a, const void *b, uint64_t count) {                        \
         PART##_sum(dst, a, b, 2 * count);                                                                    \
     }                                                                                                        \
     static void NAME##_divide(void *data, uint64_t count, uint32_t n) {                                      \
         PART##_divide(data, 2 * count, n);                                                                   \
+    }                                                                                                        \
+    static void NAME##_scale(void *dst, const void *src, uint64_t count, double factor) {                    \
+        PART##_scale(dst, src, 2 * count, factor);                                                           \
     }                                                                                                        \
     static void NAME##_product(void *dst, const void *a, const void *b, uint64_t count) {                    \
         PART *d = dst;                                                                                       \
@@ -280,9 +299,22 @@ LOCATE(i64_maxloc, 64, (int64_t), >)
             *x = (uint16_t)ROUND(WIDEN(*x) / n);                                                             \
         }                                                                                                    \
     }
+#define PAIR_SCALE(NAME, WIDEN, ROUND)                                                                       \
+    static void NAME(void *dst, const void *src, uint64_t count, double factor) {                            \
+        u32 *d = dst;                                                                                        \
+        const u32 *p = src;                                                                                  \
+        uint64_t pairs = count / 2;                                                                          \
+        float f = (float)factor;                                                                             \
+        INDEPENDENT                                                                                          \
+        for (uint64_t i = 0; i < pairs; i++)                                                                 \
+            d[i] = ROUND(WIDEN(p[i] >> 16) * f) << 16 | ROUND(WIDEN(p[i] & 0xffff) * f);                     \
+        if (count % 2 == 1)                                                                                  \
+            *(u16 *)(d + pairs) = (uint16_t)ROUND(WIDEN(*(const u16 *)(p + pairs)) * f);                     \
+    }
 PAIR_REDUCE(bfloat16_sum, gcoll_bfloat16_widen, gcoll_bfloat16_round_result, +)
 PAIR_REDUCE(bfloat16_product, gcoll_bfloat16_widen, gcoll_bfloat16_round_result, *)
 PAIR_DIVIDE(bfloat16_divide, gcoll_bfloat16_widen, gcoll_bfloat16_round_result)
+PAIR_SCALE(bfloat16_scale, gcoll_bfloat16_widen, gcoll_bfloat16_round_result)
 
 #ifdef half_lanes
 enum { LANES = sizeof(half_lanes) / sizeof(float) };
@@ -322,10 +354,26 @@ static void half_divide(void *data, uint64_t count, uint32_t divisor) {
         memcpy(d + i, rest, (size_t)(count - i) * sizeof *rest);
     }
 }
+
+static void half_scale(void *dst, const void *src, uint64_t count, double factor) {
+    u16 *d = dst;
+    const u16 *p = src;
+    const float f = (float)factor;
+    uint64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        half_store(d + i, half_load(p + i) * f);
+    if (i < count) {
+        uint16_t rest[LANES] = {0};
+        memcpy(rest, p + i, (size_t)(count - i) * sizeof *rest);
+        half_store(rest, half_load(rest) * f);
+        memcpy(d + i, rest, (size_t)(count - i) * sizeof *rest);
+    }
+}
 #else
 PAIR_REDUCE(half_sum, gcoll_half_widen, gcoll_half_round, +)
 PAIR_REDUCE(half_product, gcoll_half_widen, gcoll_half_round, *)
 PAIR_DIVIDE(half_divide, gcoll_half_widen, gcoll_half_round)
+PAIR_SCALE(half_scale, gcoll_half_widen, gcoll_half_round)
 #endif
 
 /* NOLINTEND(bugprone-macro-parentheses) */
@@ -390,5 +438,16 @@ const gcoll_kernel_table KERNEL_TABLE = {
             [GCOLL_FLOAT64] = f64_divide,
             [GCOLL_COMPLEX64] = c64_divide,
             [GCOLL_COMPLEX128] = c128_divide,
+        },
+    .scale =
+        {
+            [GCOLL_FLOAT8_E4M3] = e4m3_scale,
+            [GCOLL_FLOAT8_E5M2] = e5m2_scale,
+            [GCOLL_FLOAT16] = half_scale,
+            [GCOLL_BFLOAT16] = bfloat16_scale,
+            [GCOLL_FLOAT32] = f32_scale,
+            [GCOLL_FLOAT64] = f64_scale,
+            [GCOLL_COMPLEX64] = c64_scale,
+            [GCOLL_COMPLEX128] = c128_scale,
         },
 };

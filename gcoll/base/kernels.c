@@ -91,3 +91,7 @@ gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op)
 void gcoll_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor) {
     best_table()->divide[type](data, count, divisor);
 }
+
+void gcoll_scale(void *dst, const void *src, uint64_t count, gcoll_type type, double factor) {
+    best_table()->scale[type](dst, src, count, factor);
+}

@@ -13,9 +13,13 @@
 /* data[i] /= divisor, see gcoll_divide. */
 typedef void (*gcoll_divide_kernel)(void *data, uint64_t count, uint32_t divisor);
 
+/* dst[i] = src[i] * factor, see gcoll_scale. */
+typedef void (*gcoll_scale_kernel)(void *dst, const void *src, uint64_t count, double factor);
+
 typedef struct gcoll_kernel_table {
     gcoll_kernel reduce[GCOLL_TYPE_COUNT][GCOLL_OP_COUNT]; /* NULL if op is not defined for type */
     gcoll_divide_kernel divide[GCOLL_TYPE_COUNT];          /* NULL if type has no average */
+    gcoll_scale_kernel scale[GCOLL_TYPE_COUNT];            /* NULL if type is not floating */
 } gcoll_kernel_table;
 
 extern const gcoll_kernel_table gcoll_kernels_plain;

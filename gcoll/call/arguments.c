@@ -2,6 +2,8 @@
  * gcoll/call/arguments.c - checks the arguments of a public collective call and fills in gcoll_arguments:
  * the call that selects the plan, and the buffers that the run uses.
  */
+#include <float.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,7 @@ struct options {
     gcoll_done_fn done;
     void *done_arg;
     int keep_input, uniform, order;
+    double prescale, postscale;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -62,7 +65,9 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
                                 .done_arg = own.done_arg,
                                 .keep_input = own.keep_input,
                                 .uniform = own.uniform,
-                                .order = own.order};
+                                .order = own.order,
+                                .prescale = own.prescale,
+                                .postscale = own.postscale};
     return status;
 }
 
@@ -108,7 +113,9 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .done_arg = own.done_arg,
                                 .keep_input = own.keep_input,
                                 .uniform = own.uniform,
-                                .order = own.order};
+                                .order = own.order,
+                                .prescale = own.prescale,
+                                .postscale = own.postscale};
     return status;
 }
 
@@ -229,6 +236,74 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
         call->needs |= GCOLL_CLAIM_ORDERED;
     return options->user_op->element_bytes > 0 ? set_own_elements(call, options->user_op->element_bytes)
                                                : GCOLL_OK;
+}
+
+/* ---- Factors ------------------------------------------------------------------------------ */
+
+/* The types that compute with the factor as it is; all others round it to float32. */
+static bool takes_double(gcoll_type type) {
+    return type == GCOLL_FLOAT64 || type == GCOLL_COMPLEX128;
+}
+
+static gcoll_status check_factor(const char *name, double factor, const gcoll_given *given) {
+    const double size = fabs(factor), least = takes_double(given->type) ? DBL_MIN : FLT_MIN,
+                 most = takes_double(given->type) ? DBL_MAX : FLT_MAX;
+    if (factor == 0)
+        return GCOLL_OK;
+    if (!gcoll_collective_reduces(given->collective))
+        return gcoll_error(GCOLL_ERR_INVALID, "options.%s: is %g, but %s reduces nothing; allowed is 0", name,
+                           factor, gcoll_collective_name(given->collective));
+    if (!gcoll_type_is_floating(given->type))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "options.%s: is %g, but type is %s; allowed is 0, or a type of floating-point or "
+                           "complex numbers",
+                           name, factor, gcoll_type_name(given->type));
+    if (size >= least && size <= most)
+        return GCOLL_OK;
+    return gcoll_error(
+        GCOLL_ERR_INVALID,
+        "options.%s: is %g; allowed for %s are 0 (none) and numbers of %g to %g, of either sign", name,
+        factor, gcoll_type_name(given->type), least, most);
+}
+
+/* Records the factors. If there is but one contribution, no step works on a result, so that the input gets
+ * both. */
+static gcoll_status set_factors(gcoll_arguments *arguments, const gcoll_context *context,
+                                const gcoll_given *given, const struct options *options) {
+    gcoll_call *call = &arguments->call;
+    const uint32_t buffers = options->buffers > 0 ? options->buffers : 1;
+    gcoll_status status = check_factor("prescale", options->prescale, given);
+    if (status == GCOLL_OK)
+        status = check_factor("postscale", options->postscale, given);
+    if (status != GCOLL_OK)
+        return status;
+    arguments->factors[0] = options->prescale;
+    if (options->postscale == 0)
+        return GCOLL_OK;
+    memcpy(&call->postscale, &options->postscale, sizeof call->postscale);
+    if (context->size == 1 && buffers == 1)
+        arguments->factors[options->prescale != 0 ? 1 : 0] = options->postscale;
+    return GCOLL_OK;
+}
+
+/* Turns the checked call into the one that runs on the multiple of the input. That lies in the output, where
+ * it has the size of the input, and the call is in place; else in memory of the run's own. */
+static gcoll_status adapt_to_factors(gcoll_arguments *arguments, const gcoll_context *context) {
+    gcoll_call *call = &arguments->call;
+    if (call->places != 0 && (arguments->factors[0] != 0 || call->postscale != 0))
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "options.%s: is set, but a buffer lies in device memory; allowed are buffers in "
+                           "host memory",
+                           call->postscale != 0 ? "postscale" : "prescale");
+    arguments->was_in_place = call->in_place != 0;
+    if (arguments->factors[0] == 0)
+        return GCOLL_OK;
+    call->in_list = 0;
+    if (call->collective == GCOLL_REDUCE_SCATTER && call->in_place)
+        call->out_list = 0; /* which is that of the inputs */
+    call->in_place = call->collective == GCOLL_ALLREDUCE ||
+                     (call->collective == GCOLL_REDUCE && call->root == context->rank);
+    return GCOLL_OK;
 }
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
@@ -712,6 +787,8 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
         status = set_user_op(arguments, options);
     if (status == GCOLL_OK)
         status = set_counts_at_root(call, given, options->counts_at_root);
+    if (status == GCOLL_OK)
+        status = set_factors(arguments, context, given, options);
     return status == GCOLL_OK ? set_count(arguments, context, given) : status;
 }
 
@@ -752,7 +829,9 @@ gcoll_status gcoll_arguments_read(gcoll_arguments *arguments, gcoll_context *con
     arguments->keep_input = options.keep_input != 0;
     if (status == GCOLL_OK)
         status = check_buffers(arguments, context->calls, &problem, given, options.buffers > 0);
-    return status == GCOLL_OK ? gcoll_memory_read(arguments, context, options.memory) : status;
+    if (status == GCOLL_OK)
+        status = gcoll_memory_read(arguments, context, options.memory);
+    return status == GCOLL_OK ? adapt_to_factors(arguments, context) : status;
 }
 
 gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gcoll_collective collective,

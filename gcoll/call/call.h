@@ -36,9 +36,10 @@ typedef struct gcoll_call {
     uint64_t memory_limit;      /* bytes of scratch; 0: any */
     uint64_t blocks_hash; /* of the block sizes; 0: they are equal. allreduce: of the counts of a list */
     uint64_t arrival;     /* number of the arrival-aware plan (hooks.h); 0: none */
+    uint64_t postscale;   /* the bits of the factor of the result, a double; 0: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
-_Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 5 * sizeof(uint64_t) +
+_Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 6 * sizeof(uint64_t) +
                                          GCOLL_ALGORITHM_TEXT_MAX,
                "there is no padding, which would not compare equal");
 
@@ -90,6 +91,13 @@ static inline bool gcoll_call_has_own_blocks(const gcoll_call *call) {
 /* Whether the elements are the caller's own, so that the type does not describe them. */
 static inline bool gcoll_call_has_own_elements(const gcoll_call *call) {
     return call->element_bytes != gcoll_type_size((gcoll_type)call->type);
+}
+
+/* The factor of the result; 0: none. */
+static inline double gcoll_call_postscale(const gcoll_call *call) {
+    double factor;
+    memcpy(&factor, &call->postscale, sizeof factor);
+    return factor;
 }
 
 /* Offsets of unequal blocks, as in gcoll_problem; NULL if the blocks are equal. And the memory that each
@@ -270,7 +278,11 @@ typedef struct gcoll_arguments {
     gcoll_done_fn done; /* options.done, or NULL */
     void *done_arg;
     bool keep_input; /* options.keep_input */
-    uint32_t taught; /* token of context->learner (hooks.h); 0: none */
+    /* Factors of the input, applied one after the other before the first step (run/scale.c); 0: none. With
+     * any, `call` is the call that runs on the multiple, and `buffers` are still those of the caller. */
+    double factors[2];
+    bool was_in_place; /* the caller's call */
+    uint32_t taught;   /* token of context->learner (hooks.h); 0: none */
 } gcoll_arguments;
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the

@@ -53,7 +53,8 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .exchanges = call->exchanges,
                            .buffers = call->buffers,
                            .in_place = call->in_place != 0,
-                           .average = call->op == GCOLL_AVG && gcoll_collective_reduces(collective),
+                           .average = (call->op == GCOLL_AVG || call->postscale != 0) &&
+                                      gcoll_collective_reduces(collective),
                            .count = call->count,
                            .offsets = blocks->offsets,
                            .recv_offsets = blocks->recv_offsets,

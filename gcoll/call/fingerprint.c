@@ -11,7 +11,7 @@
 enum {
     AT_COLLECTIVE = 0,
     AT_TYPE = 1,
-    AT_OP = 2, /* and, from bit ORDER_SHIFT on, the tree: 0 or a gcoll_order */
+    AT_OP = 2, /* also HAS_POSTSCALE, and, from bit ORDER_SHIFT on, the tree: 0 or a gcoll_order */
     AT_FLAGS = 3,
     AT_ROOT = 4, /* root; pairwise exchange: the number of exchanges; allreduce: of buffers in a list */
     AT_COUNT = 8,
@@ -19,11 +19,12 @@ enum {
     AT_ALGORITHM = 24,
     AT_ELEMENT = 26, /* size of an element of the caller's own; 0: an element of the type */
     AT_EXTRA = 28    /* average, or a tree: the number of buffers; unequal blocks, or a list: a hash of their
-                      * sizes */
+                      * sizes; with HAS_POSTSCALE, a hash of the factor is added */
 };
 
-#define ORDER_SHIFT 6
-_Static_assert(GCOLL_USER < 1 << ORDER_SHIFT && GCOLL_ORDER_LEFT < 4, "operation and tree fit in a byte");
+enum { HAS_POSTSCALE = 32, ORDER_SHIFT = 6 };
+_Static_assert(GCOLL_USER < HAS_POSTSCALE && GCOLL_ORDER_LEFT < 4,
+               "operation, factor and tree fit in a byte");
 
 /* Flags. */
 enum {
@@ -38,7 +39,7 @@ enum {
 };
 
 static gcoll_op op_of(const uint8_t *bytes) {
-    return (gcoll_op)(bytes[AT_OP] & ((1 << ORDER_SHIFT) - 1));
+    return (gcoll_op)(bytes[AT_OP] & (HAS_POSTSCALE - 1));
 }
 
 static gcoll_order order_of(const uint8_t *bytes) {
@@ -74,6 +75,10 @@ static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_
         bytes[AT_OP] |= (uint8_t)((unsigned)order << ORDER_SHIFT);
     if (unequal)
         extra = own ? 0 : (call->blocks_hash ^ call->blocks_hash >> 32) + extra;
+    if (call->postscale != 0) {
+        const uint64_t hash = gcoll_hash_word(GCOLL_HASH_START, call->postscale);
+        extra += hash ^ hash >> 32;
+    }
     bytes[AT_FLAGS] = (uint8_t)((call->commutative ? 0 : FLAG_ORDERED) | (unequal ? FLAG_BLOCKS : 0) |
                                 (each || call->counts_at_root ? FLAG_EACH : 0));
     gcoll_put_le(bytes + AT_COUNT, own ? 0 : each ? call->count / context->size : call->count, 8);
@@ -88,7 +93,7 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
     memset(bytes, 0, sizeof fingerprint->bytes);
     bytes[AT_COLLECTIVE] = (uint8_t)call->collective;
     bytes[AT_TYPE] = (uint8_t)call->type;
-    bytes[AT_OP] = (uint8_t)call->op;
+    bytes[AT_OP] = (uint8_t)(call->op | (call->postscale != 0 ? HAS_POSTSCALE : 0));
     gcoll_put_le(bytes + AT_ROOT,
                  call->collective == GCOLL_PAIRWISE_EXCHANGE ? call->exchanges
                  : call->collective == GCOLL_ALLREDUCE       ? call->out_list
@@ -150,7 +155,7 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     const unsigned long long count = gcoll_get_le(bytes + AT_COUNT, 8),
                              root = gcoll_get_le(bytes + AT_ROOT, 4);
     const char *name = gcoll_collective_name(collective);
-    char type[32], what[80] = "", where[48] = "", how[24] = "";
+    char type[32], what[80] = "", where[48] = "", how[48] = "";
     describe_element(bytes, type, sizeof type);
     if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
         snprintf(text, size, "an unknown collective");
@@ -170,7 +175,8 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     else if (collective == GCOLL_PAIRWISE_EXCHANGE && root > 0)
         snprintf(where, sizeof where, " in %llu exchanges", root);
     if (gcoll_collective_reduces(collective))
-        snprintf(how, sizeof how, ", %s,", gcoll_op_name(op_of(bytes)));
+        snprintf(how, sizeof how, ", %s%s,", gcoll_op_name(op_of(bytes)),
+                 bytes[AT_OP] & HAS_POSTSCALE ? " with a postscale" : "");
     snprintf(text, size, "%s%s%s%s by %s", name, what, where, how, algorithm_of(bytes));
 }
 
@@ -204,10 +210,16 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
         snprintf(text, size, "%s", "");
     else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS) &&
              ours[AT_COLLECTIVE] == GCOLL_ALLREDUCE)
-        snprintf(text, size, " (counts of single buffers differ)");
+        snprintf(text, size, " (counts of single buffers%s differ)",
+                 ours[AT_OP] & HAS_POSTSCALE ? ", or options.postscale," : "");
     else if (their_extra != our_extra && (ours[AT_FLAGS] & FLAG_BLOCKS))
-        snprintf(text, size, " (counts of single ranks%s differ)",
+        snprintf(text, size, " (counts of single ranks%s%s differ)",
                  op_of(ours) == GCOLL_AVG || order_of(ours) != GCOLL_ORDER_ANY ? ", or numbers of buffers,"
+                                                                               : "",
+                 ours[AT_OP] & HAS_POSTSCALE ? ", or options.postscale," : "");
+    else if (their_extra != our_extra && (ours[AT_OP] & HAS_POSTSCALE))
+        snprintf(text, size, " (options.postscale%s differs)",
+                 op_of(ours) == GCOLL_AVG || order_of(ours) != GCOLL_ORDER_ANY ? ", or the number of buffers,"
                                                                                : "");
     else if (their_extra != our_extra)
         snprintf(text, size, " (%s: rank %u of %u buffers, rank %u of %u)",

@@ -27,7 +27,11 @@ struct gcoll_builder {
     uint16_t *operands;
     uint32_t operand_count, operand_capacity;
     uint32_t round, window;
-    uint32_t fence; /* the step of the latest fence, or GCOLL_NO_STEP */
+    uint32_t fence;            /* the step of the latest fence, or GCOLL_NO_STEP */
+    bool is_stated, has_after; /* gcoll_plan_after was called: once, and for the next step: */
+    uint32_t *after;
+    uint32_t after_count, after_capacity;
+    bool drops_joins; /* copies of 0 elements of a plan whose waiting was stated say nothing about data */
 };
 
 static void fail(gcoll_builder *b, gcoll_status status) {
@@ -118,6 +122,7 @@ void gcoll_builder_destroy(gcoll_builder *b) {
     free(b->offsets);
     free(b->memory);
     free(b->operands);
+    free(b->after);
     free(b);
 }
 
@@ -236,8 +241,29 @@ static bool place(gcoll_builder *b, gcoll_step s) {
     return true;
 }
 
+/* Appends a step that waits for what the planner said. */
+static void emit_stated(gcoll_builder *b, gcoll_step s) {
+    if (b->status == GCOLL_OK && !b->has_after)
+        gcoll_plan_refuse(
+            b, GCOLL_ERR_INTERNAL,
+            "plan: step %u (%s) of rank %u: gcoll_plan_after was called before earlier steps, and "
+            "not before this one",
+            b->step_count, gcoll_step_kind_name(s.kind), b->problem.rank);
+    if (!place(b, s))
+        return;
+    for (uint32_t i = 0; i < b->after_count; i++)
+        gcoll_builder_wait_for(b, b->after[i]);
+    b->has_after = false;
+    if (b->status == GCOLL_OK)
+        b->step_count++;
+}
+
 /* Appends a step and finds what it waits for. */
 static void emit(gcoll_builder *b, gcoll_step s) {
+    if (b->is_stated) {
+        emit_stated(b, s);
+        return;
+    }
     if (!place(b, s))
         return;
     if (s.count > 0 && !note_accesses(b, &s))
@@ -266,38 +292,45 @@ static void message(gcoll_builder *b, gcoll_step_kind kind, uint32_t peer, gcoll
     emit(b, s);
 }
 
+static const gcoll_ref nowhere = {GCOLL_OUT, 0, 0};
+
 static void local(gcoll_builder *b, gcoll_step_kind kind, gcoll_ref dst, gcoll_ref a, gcoll_ref x,
                   uint64_t count) {
     gcoll_step s = {.kind = (uint8_t)kind, .count = count};
     s.dst = canonical(b, dst);
     s.a = canonical(b, a);
     s.b = canonical(b, x);
-    if (count == 0 || (kind == GCOLL_STEP_COPY && same_place(s.dst, s.a)))
-        return;
+    if (count == 0 || (kind == GCOLL_STEP_COPY && same_place(s.dst, s.a))) {
+        if (!b->is_stated)
+            return;
+        s = (gcoll_step){.kind = GCOLL_STEP_COPY, .dst = nowhere, .a = nowhere};
+    }
     emit(b, s);
 }
 
-static const gcoll_ref nowhere = {GCOLL_OUT, 0, 0};
-
 void gcoll_plan_send(gcoll_builder *b, uint32_t peer, gcoll_ref a, uint64_t count) {
-    if (count > 0)
+    if (count > 0 || b->is_stated)
         message(b, GCOLL_STEP_SEND, peer, nowhere, a, count, false);
 }
 
 void gcoll_plan_recv(gcoll_builder *b, uint32_t peer, gcoll_ref dst, uint64_t count) {
-    if (count > 0)
+    if (count > 0 || b->is_stated)
         message(b, GCOLL_STEP_RECV, peer, dst, nowhere, count, false);
 }
 
 void gcoll_plan_recv_reduce(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a, uint64_t count) {
     if (count > 0)
         message(b, GCOLL_STEP_RECV_REDUCE, peer, dst, a, count, false);
+    else
+        gcoll_plan_recv(b, peer, dst, 0);
 }
 
 void gcoll_plan_recv_reduce_left(gcoll_builder *b, uint32_t peer, gcoll_ref dst, gcoll_ref a,
                                  uint64_t count) {
     if (count > 0)
         message(b, GCOLL_STEP_RECV_REDUCE, peer, dst, a, count, true);
+    else
+        gcoll_plan_recv(b, peer, dst, 0);
 }
 
 void gcoll_plan_reduce(gcoll_builder *b, gcoll_ref dst, gcoll_ref a, gcoll_ref x, uint64_t count) {
@@ -345,8 +378,41 @@ void gcoll_plan_refuse(gcoll_builder *b, gcoll_status status, const char *format
 
 /* A fence is an empty copy. It waits for every step that has no successor yet, hence for all steps before
  * it; every later step waits for it. So a fence costs one edge a step, not one for each pair of steps. */
+void gcoll_plan_after(gcoll_builder *b, const uint32_t *after, uint32_t count) {
+    if (b->status != GCOLL_OK)
+        return;
+    if (!b->is_stated && b->step_count > 0)
+        gcoll_plan_refuse(
+            b, GCOLL_ERR_INTERNAL,
+            "plan: rank %u: gcoll_plan_after was called before step %u, and not before earlier ones",
+            b->problem.rank, b->step_count);
+    for (uint32_t i = 0; i < count; i++)
+        if (after[i] >= b->step_count)
+            gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL,
+                              "plan: rank %u: step %u is to wait for step %u; allowed are earlier ones",
+                              b->problem.rank, b->step_count, after[i]);
+    if (b->status != GCOLL_OK)
+        return;
+    if (count > b->after_capacity) {
+        uint32_t *more = realloc(b->after, count * sizeof *more);
+        if (!more) {
+            fail_memory(b);
+            return;
+        }
+        b->after = more;
+        b->after_capacity = count;
+    }
+    if (count > 0)
+        memcpy(b->after, after, count * sizeof *after);
+    b->after_count = count;
+    b->is_stated = b->has_after = true;
+}
+
 void gcoll_plan_fence(gcoll_builder *b) {
     uint32_t from = b->fence == GCOLL_NO_STEP ? 0 : b->fence;
+    if (b->is_stated)
+        gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL,
+                          "plan: rank %u: a fence in a plan that calls gcoll_plan_after", b->problem.rank);
     if (b->status != GCOLL_OK || from == b->step_count)
         return;
     emit(b, (gcoll_step){.kind = GCOLL_STEP_COPY, .dst = nowhere, .a = nowhere});
@@ -412,6 +478,7 @@ gcoll_status gcoll_builder_finish(gcoll_builder *b, gcoll_plan **plan) {
     p->rounds = b->step_count ? b->steps[b->step_count - 1].round + 1 : 0;
     p->window = b->window;
     p->divisor = 1;
+    p->is_stated = b->is_stated;
     p->scratch = b->scratch;
     p->successors = successors;
     gcoll_step *fitted = b->step_count ? realloc(b->steps, b->step_count * sizeof *fitted) : NULL;
@@ -505,6 +572,7 @@ gcoll_status gcoll_builder_create_like(const gcoll_plan *plan, const gcoll_probl
         return status;
     (*builder)->scratch = plan->scratch;
     (*builder)->window = plan->window;
+    (*builder)->drops_joins = plan->is_stated;
     return GCOLL_OK;
 }
 
@@ -515,7 +583,8 @@ uint32_t gcoll_builder_next_round(const gcoll_builder *b) {
 void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from, uint64_t count) {
     gcoll_plan_round_at_least(b, step->round);
     if (count == 0 && step->kind == GCOLL_STEP_COPY) {
-        gcoll_plan_fence(b);
+        if (!b->drops_joins)
+            gcoll_plan_fence(b);
         return;
     }
     gcoll_step s = *step;

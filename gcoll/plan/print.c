@@ -4,12 +4,6 @@
 
 #include "gcoll/plan/steps.h"
 
-const char *gcoll_step_kind_name(uint32_t kind) {
-    static const char *const names[GCOLL_STEP_KIND_COUNT] = {
-        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
-    return kind < GCOLL_STEP_KIND_COUNT ? names[kind] : "?";
-}
-
 typedef unsigned long long ull;
 
 static void print_ref(FILE *f, const gcoll_plan *plan, gcoll_ref r, uint64_t count) {

@@ -71,16 +71,6 @@ uint64_t gcoll_problem_out_count(const gcoll_problem *p) {
     }
 }
 
-uint64_t gcoll_problem_in_shift(const gcoll_problem *p) {
-    bool inside = p->collective == GCOLL_ALLGATHER || p->collective == GCOLL_GATHER;
-    return p->in_place && inside ? gcoll_block_begin(p, p->rank) : 0;
-}
-
-uint64_t gcoll_problem_out_shift(const gcoll_problem *p) {
-    bool inside = p->collective == GCOLL_REDUCE_SCATTER || p->collective == GCOLL_SCATTER;
-    return p->in_place && inside ? gcoll_block_begin(p, p->rank) : 0;
-}
-
 uint64_t gcoll_problem_space_count(const gcoll_problem *p, uint16_t space) {
     uint64_t in = gcoll_problem_in_count(p), out = gcoll_problem_out_count(p);
     if (p->in_place)

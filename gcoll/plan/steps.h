@@ -45,6 +45,7 @@ struct gcoll_plan {
     uint32_t rounds; /* the last step's round + 1; 0 if empty */
     uint32_t window; /* GCOLL_WINDOW_UNBOUNDED: pure data flow */
     uint32_t divisor;
+    bool is_stated; /* the planner said what waits for what (gcoll_plan_after) */
     uint64_t scratch; /* elements of SCRATCH */
     gcoll_step *steps;
     uint32_t *successors;
@@ -56,8 +57,14 @@ struct gcoll_plan {
 
 /* In place, IN and OUT of index k are one memory, which steps name OUT[k]: the larger of both, in which IN
  * begins at gcoll_problem_in_shift and OUT at gcoll_problem_out_shift (one of them is 0). */
-uint64_t gcoll_problem_in_shift(const gcoll_problem *problem);
-uint64_t gcoll_problem_out_shift(const gcoll_problem *problem);
+static inline uint64_t gcoll_problem_in_shift(const gcoll_problem *p) {
+    const bool inside = p->collective == GCOLL_ALLGATHER || p->collective == GCOLL_GATHER;
+    return p->in_place && inside ? gcoll_block_begin(p, p->rank) : 0;
+}
+static inline uint64_t gcoll_problem_out_shift(const gcoll_problem *p) {
+    const bool inside = p->collective == GCOLL_REDUCE_SCATTER || p->collective == GCOLL_SCATTER;
+    return p->in_place && inside ? gcoll_block_begin(p, p->rank) : 0;
+}
 /* Elements of the memory that refs of this space other than SCRATCH point into. */
 uint64_t gcoll_problem_space_count(const gcoll_problem *problem, uint16_t space);
 /* Entries of offsets and recv_offsets together. */
@@ -82,7 +89,11 @@ bool gcoll_problem_is_direct(const gcoll_problem *problem);
 /* Whether a step touches device memory, so that a device has to do it. */
 bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
 /* "send", "receive and reduce", ... */
-const char *gcoll_step_kind_name(uint32_t kind);
+static inline const char *gcoll_step_kind_name(uint32_t kind) {
+    static const char *const names[GCOLL_STEP_KIND_COUNT] = {
+        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
+    return kind < GCOLL_STEP_KIND_COUNT ? names[kind] : "?";
+}
 static inline bool gcoll_step_is_message(const gcoll_step *step) {
     return step->kind <= GCOLL_STEP_RECV_REDUCE;
 }

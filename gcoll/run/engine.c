@@ -72,6 +72,15 @@ void gcoll_run_reduce(const bound_step *bound, char *dst, const char *a, const c
         reduce_by_caller(bound, dst, a, b, count);
 }
 
+void gcoll_run_divide(const gcoll_run *run, void *data, uint64_t count) {
+    const gcoll_call *call = &run->entry->call;
+    const gcoll_type type = (gcoll_type)call->type;
+    if (call->op == GCOLL_AVG)
+        gcoll_divide(data, count, type, run->plan->divisor);
+    if (call->postscale != 0)
+        gcoll_scale(data, data, count, type, gcoll_call_postscale(call));
+}
+
 /* Reduces data that is not aligned to elements, as bytes of a stream may start anywhere. */
 static void reduce_unaligned(const bound_step *bound, char *dst, const char *a, const char *data,
                              uint64_t bytes) {
@@ -394,6 +403,7 @@ void gcoll_run_destroy(gcoll_run *run) {
     gcoll_detach(run->scratch_attached);
     gcoll_cache_put(run->entry);
     gcoll_keep_destroy(run);
+    gcoll_scale_destroy(run);
     release_scratch(run);
     gcoll_release(run->context, run->bounce, run->bounce_bytes);
     gcoll_lists_destroy(run);
@@ -615,7 +625,7 @@ static void run_local(gcoll_run *run, bound_step *bound) {
         memmove(bound->dst, bound->a, step->count * run->type_bytes);
         break;
     case GCOLL_STEP_DIVIDE:
-        gcoll_divide(bound->dst, step->count, (gcoll_type)run->entry->call.type, run->plan->divisor);
+        gcoll_run_divide(run, bound->dst, step->count);
         break;
     default:
         break;
@@ -667,6 +677,8 @@ gcoll_status gcoll_run_check_piece(const void *at, uint64_t bytes) {
 
 gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
     gcoll_status status = run->lists ? gcoll_lists_check(run->lists) : GCOLL_OK;
+    if (status == GCOLL_OK && run->scales)
+        status = gcoll_scale_check(run);
     for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
         const bound_step *bound = &run->steps[i];
         const uint64_t bytes = bound->step->count * run->type_bytes;

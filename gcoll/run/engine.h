@@ -1,7 +1,8 @@
 /*
  * gcoll/run/engine.h - struct gcoll_run, for the files that execute runs: engine.c executes plans,
- * device_work.c their device steps, lists.c steps that span several buffers, attach.c registers memory with
- * the transport, keep.c copies the input, openings.c compares fingerprints, and runs.c begins and ends runs.
+ * device_work.c their device steps, scale.c multiplies their input, lists.c steps that span several buffers,
+ * attach.c registers memory with the transport, keep.c copies the input, openings.c compares fingerprints,
+ * and runs.c begins and ends runs.
  */
 #ifndef GCOLL_RUN_ENGINE_H
 #define GCOLL_RUN_ENGINE_H
@@ -13,6 +14,7 @@ typedef struct gcoll_attachment gcoll_attachment;
 typedef struct gcoll_device_work gcoll_device_work;
 typedef struct gcoll_keep gcoll_keep;
 typedef struct gcoll_lists gcoll_lists;
+typedef struct gcoll_multiple gcoll_multiple;
 
 /* A step of the plan with addresses instead of offsets. */
 typedef struct bound_step {
@@ -61,12 +63,15 @@ struct gcoll_run {
     uint64_t bounce_bytes;
     gcoll_attachment *attached, *scratch_attached;
     void *memory;
-    gcoll_device_work *work; /* NULL: the plan touches host memory only */
-    gcoll_lists *lists;      /* NULL: IN and OUT are one buffer each, or several that are reduced */
-    gcoll_keep *keep;        /* for a copy of the input (keep.c); NULL: never needed */
-    uint64_t keep_bytes;     /* of that copy's memory */
-    bool keeps;              /* copies its input when it begins */
-    bool holds;              /* has a copy of its input, for a call that has not ended yet */
+    gcoll_device_work *work;  /* NULL: the plan touches host memory only */
+    gcoll_lists *lists;       /* NULL: IN and OUT are one buffer each, or several that are reduced */
+    gcoll_keep *keep;         /* for a copy of the input (keep.c); NULL: never needed */
+    uint64_t keep_bytes;      /* of that copy's memory */
+    gcoll_multiple *multiple; /* of the input by a factor (scale.c); NULL: never needed */
+    uint64_t multiple_bytes;  /* of its memory */
+    bool scales;              /* makes the multiple when it begins */
+    bool keeps;               /* copies its input when it begins */
+    bool holds;               /* has a copy of its input, for a call that has not ended yet */
     gcoll_run *next;
     gcoll_request *tells; /* its request, if that has options.done; else NULL */
 
@@ -109,13 +114,30 @@ static inline bool gcoll_run_has_ready(const gcoll_run *run) {
 }
 /* Polls device steps, and starts the steps that have become ready. */
 void gcoll_run_advance(gcoll_run *run);
-/* Bytes of the run's state, scratch, bounce memory and copy of the input. */
+/* Bytes of the run's state, scratch, bounce memory, and copy and multiple of the input. */
 static inline uint64_t gcoll_run_memory_bytes(const gcoll_run *run) {
-    return run->memory_bytes + run->scratch_bytes + run->bounce_bytes + run->keep_bytes;
+    return run->memory_bytes + run->scratch_bytes + run->bounce_bytes + run->keep_bytes + run->multiple_bytes;
 }
 static inline bool gcoll_run_is_finished(const gcoll_run *run) {
     return run->unfinished == 0;
 }
+
+/* For a DIVIDE step: divides by the plan's divisor if the call is an average, and multiplies by its postscale
+ * if it has one. */
+void gcoll_run_divide(const gcoll_run *run, void *data, uint64_t count);
+
+/* ---- A multiple of the input (scale.c) ------------------------------------------------------- */
+
+/* Finds where the multiple of each input goes, by the call's arguments, which have a factor. *bound: the
+ * buffers to bind the run to; it points to memory of the run and to what the arguments point to. Errors:
+ * NO_MEMORY, INVALID. */
+gcoll_status gcoll_scale_bind(gcoll_run *run, const gcoll_arguments *arguments, gcoll_buffers *bound);
+/* Makes the multiple, before the first step. */
+void gcoll_scale_input(const gcoll_run *run);
+void gcoll_scale_destroy(gcoll_run *run);
+#if defined(__SANITIZE_ADDRESS__)
+gcoll_status gcoll_scale_check(const gcoll_run *run);
+#endif
 
 /* ---- A copy of the input (keep.c) ------------------------------------------------------------ */
 

@@ -118,8 +118,7 @@ void gcoll_lists_run_local(bound_step *bound) {
     for (uint64_t left = step->count * run->type_bytes; left > 0;) {
         const uint64_t bytes = least(least(left, dst.left), least(a.left, b.left));
         if (divides)
-            gcoll_divide(dst.at, bytes / run->type_bytes, (gcoll_type)run->entry->call.type,
-                         run->plan->divisor);
+            gcoll_run_divide(run, dst.at, bytes / run->type_bytes);
         else if (reduces)
             gcoll_run_reduce(bound, dst.at, a.at, b.at, bytes / run->type_bytes);
         else

@@ -29,13 +29,21 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
     gcoll_cache_put(entry); /* the run holds its own reference */
     if (status != GCOLL_OK)
         return status;
-    status = gcoll_run_bind(run, &arguments->buffers, arguments->user_op);
-    run->keeps = arguments->keep_input && call->in_place;
+    gcoll_buffers multiple;
+    const gcoll_buffers *buffers = &arguments->buffers;
+    run->scales = arguments->factors[0] != 0;
+    if (run->scales) {
+        status = gcoll_scale_bind(run, arguments, &multiple);
+        buffers = &multiple;
+    }
+    if (status == GCOLL_OK)
+        status = gcoll_run_bind(run, buffers, arguments->user_op);
+    run->keeps = arguments->keep_input && arguments->was_in_place;
     run->taught = arguments->taught;
     if (status == GCOLL_OK && run->keeps)
-        status = gcoll_keep_bind(run, &arguments->buffers);
+        status = gcoll_keep_bind(run, buffers);
     if (status == GCOLL_OK && (is_own || gcoll_problem_is_direct(&entry->plan->problem)))
-        status = gcoll_run_attach(run, &arguments->buffers);
+        status = gcoll_run_attach(run, buffers);
     if (status != GCOLL_OK) {
         gcoll_run_return(run);
         return status;
@@ -90,6 +98,8 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
         return status;
     if (run->keeps)
         gcoll_keep_take(run);
+    if (run->scales)
+        gcoll_scale_input(run);
     run->sequence = ++runs->sequence;
     run->in_flight = true;
     run->next = NULL;

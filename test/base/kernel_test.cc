@@ -276,6 +276,35 @@ TEST_P(Kernels, Divide) {
     }
 }
 
+TEST_P(Kernels, Scale) {
+    gcoll_scale_kernel scale = gcoll_kernel_table_of(set)->scale[type];
+    ASSERT_EQ(scale != nullptr, gcoll_type_is_floating(type));
+    if (!scale)
+        return;
+    Random random(43 + type);
+    for (double factor : {1.0, -1.0, 0.5, 1.0 / 3, -1e-3, 3.0, 65504.0, 1e30, 1e-30, 1.2e-38, 3.4e38}) {
+        std::vector<Bits> values = specials(type), more = random.elements(type, 515);
+        values.insert(values.end(), more.begin(), more.end());
+        for (size_t count :
+             {0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 65, 300, static_cast<int>(values.size())}) {
+            std::rotate(values.begin(), values.begin() + 5, values.end());
+            const std::vector<Bits> some(values.begin(), values.begin() + static_cast<ptrdiff_t>(count));
+            Memory from(type, some, count % 3), to(type, std::vector<Bits>(count, 0x77), count % 5);
+            Memory itself(type, some, count % 4);
+            scale(to.get(), from.get(), count, factor);
+            scale(itself.get(), itself.get(), count, factor);
+            for (size_t i = 0; i < count; i++) {
+                const Bits want = multiple(type, some[i], factor);
+                ASSERT_TRUE(same(type, to[i], want))
+                    << hex(some[i]) << " * " << factor << ": got " << hex(to[i]) << ", want " << hex(want);
+                ASSERT_TRUE(same(type, itself[i], want)) << hex(some[i]) << " * " << factor << " in place";
+                ASSERT_TRUE(from[i] == some[i]);
+            }
+            ASSERT_TRUE(to.guards_intact() && itself.guards_intact());
+        }
+    }
+}
+
 TEST(KernelFind, TakesTheBestSetOfThisProcessor) {
     std::vector<const char *> names = sets();
     ASSERT_FALSE(names.empty());

@@ -69,6 +69,12 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--collective=reduce", "--inputs=2"}, "--inputs: is set with --collective reduce"},
         {{"--rounding", "--type=int32"}, "allowed are float32, float64"},
         {{"--rounding", "--op=max"}, "allowed are sum, avg"},
+        {{"--prescale=0"}, "a finite number other than 0"},
+        {{"--postscale=nan"}, "a finite number other than 0"},
+        {{"--prescale=3"}, "allowed are powers of two whose product is 1"},
+        {{"--prescale=2", "--postscale=0.5", "--op=max"}, "allowed are powers of two whose product is 1"},
+        {{"--prescale=2", "--collective=allgather", "--no-check"},
+         "--prescale: is set with --collective allgather"},
         {{"--collective=broadcast", "--algorithm=ring"}, "binomial"},
         {{"--bytes=4k"}, "--bytes: is '4k'; allowed is a size"},
         {{"--bytes=1Gi:9000000Gi:x2"}, "half of the memory"},
@@ -279,6 +285,20 @@ TEST(Bench, RoundingErrors) {
                 EXPECT_GT(rounding, unit / 8) << line; // in double precision this sum may be exact
         }
     }
+}
+
+TEST(Bench, Factors) {
+    for (const char *collective : {"allreduce", "reduce", "reduce_scatter"})
+        for (const char *form : {"--one-shot", "--in-place", "--op=avg"}) {
+            outcome result =
+                run({"--local=3", "--transport=inproc", "--collective", collective, "--bytes=4,4Ki",
+                     "--iterations=2", "--prescale=0.5", "--postscale=2", form});
+            EXPECT_EQ(result.status, 0) << collective << " " << form << ": " << result.err << result.out;
+        }
+    outcome refused =
+        run({"--local=2", "--transport=inproc", "--type=int32", "--no-check", "--prescale=2", "--bytes=64"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_TRUE(contains(refused.err, "options.prescale: is 2, but type is int32")) << refused.err;
 }
 
 TEST_P(Transport, EveryAlgorithmInEveryMode) {

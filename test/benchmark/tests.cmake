@@ -4,11 +4,11 @@ if(NOT GCOLL_BENCHMARK)
 endif()
 
 gcoll_test(bench_values_test SOURCES bench_values_test.cc)
-target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
+target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
 
 # The tool again, with its calls of the library going through bench_faulty.c.
 add_executable(gcoll_bench_faulty ${CMAKE_CURRENT_LIST_DIR}/bench_faulty.c ${PROJECT_SOURCE_DIR}/benchmark/main.c)
-target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_cuda gcoll_cli gcoll_flags gcoll PkgConfig::json_c Threads::Threads)
+target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_cuda gcoll_cli gcoll_flags gcoll PkgConfig::json_c Threads::Threads)
 target_link_options(gcoll_bench_faulty PRIVATE
   -Wl,--wrap=gcoll_context_create,--wrap=gcoll_context_lanes,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
 
@@ -23,13 +23,16 @@ if(GCOLL_TSAN_ALL)
   set(threads THREADS)
 endif()
 gcoll_test(bench_test PLAIN ${threads}
-           SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc
+           SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc bench_plan_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
 target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
                                               GCOLL_PLANNER="$<TARGET_FILE:example_planner>" SOURCE="${PROJECT_SOURCE_DIR}")
 add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
+if(gcoll_has_expat)
+  target_compile_definitions(bench_test PRIVATE HAS_EXPAT)
+endif()
 if(GCOLL_TOOLS)
   target_compile_definitions(bench_test PRIVATE GCOLL_PLAN="$<TARGET_FILE:gcoll_plan_tool>")
   add_dependencies(bench_test gcoll_plan_tool)

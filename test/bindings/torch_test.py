@@ -64,24 +64,63 @@ def reductions(rank, size):
         else:
             raises(TypeError, ["allreduce", "BAND", "allowed are SUM"],
                    lambda: dist.all_reduce(part(rank, count, dtype), dist.ReduceOp.BAND))
-        if dtype != torch.int16:
-            tensor = (part(rank, count, dtype) * 0 + size).to(dtype)
-            dist.all_reduce(tensor, dist.ReduceOp.AVG)
-            equal(tensor, torch.full_like(tensor, size), f"average {dtype}")
-    truth = torch.tensor([rank == 0, True, False])
-    dist.all_reduce(truth)
-    equal(truth, torch.tensor([True, True, False]), "sum of truth values")
-    numbers = torch.full((7,), complex(rank, 1))
-    dist.all_reduce(numbers)
-    equal(numbers, torch.full((7,), complex(size * (size - 1) // 2, size)), "complex sum")
-    factor = torch._C._distributed_c10d._make_nccl_premul_sum(2.0)
-    tensor = part(rank, count, torch.float32)
-    dist.all_reduce(tensor, factor)
-    equal(tensor, 2 * sum(part(r, count, torch.float32) for r in range(size)), "premultiplied sum")
+        tensor = (part(rank, count, dtype) * 0 + size).to(dtype)
+        dist.all_reduce(tensor, dist.ReduceOp.AVG)
+        equal(tensor, torch.full_like(tensor, size), f"average {dtype}")
+    for op, want in ((dist.ReduceOp.SUM, [True, True, False]), (dist.ReduceOp.MAX, [True, True, False]),
+                     (dist.ReduceOp.PRODUCT, [size == 1, True, False]), (dist.ReduceOp.BAND, [size == 1, True, False]),
+                     (dist.ReduceOp.BXOR, [True, size % 2 == 1, False])):
+        truth = torch.tensor([rank == 0, True, False])
+        dist.all_reduce(truth, op)
+        equal(truth, torch.tensor(want), f"truth values {op}")
+    for dtype in (torch.complex64, torch.complex128):
+        numbers = torch.full((7,), complex(rank, 1), dtype=dtype)
+        dist.all_reduce(numbers)
+        equal(numbers, torch.full((7,), complex(size * (size - 1) // 2, size), dtype=dtype), f"sum {dtype}")
+        numbers = torch.full((7,), complex(rank, 1), dtype=dtype)
+        dist.all_reduce(numbers, dist.ReduceOp.PRODUCT)
+        want = complex(1, 0)
+        for r in range(size):
+            want *= complex(r, 1)
+        equal(numbers, torch.full((7,), want, dtype=dtype), f"product {dtype}")
+    for dtype in (getattr(torch, name) for name in ("float8_e4m3fn", "float8_e5m2") if hasattr(torch, name)):
+        tensor = torch.full((9,), 0.5).to(dtype)
+        dist.all_reduce(tensor)
+        equal(tensor.float(), torch.full((9,), size / 2), f"sum {dtype}")
     several = [part(rank, n, torch.float32) for n in (1, 0, 300, 17)]
     dist.all_reduce_coalesced(several)
     for tensor in several:
         equal(tensor, sum(part(r, len(tensor), torch.float32) for r in range(size)), "coalesced sum")
+
+
+# Factors that gcoll multiplies by, and such as torch has to: 0, tiny ones, complex ones.
+def premultiplied(rank, size):
+    make_factor = torch._C._distributed_c10d._make_nccl_premul_sum
+    count = 1001
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.complex64, torch.complex128):
+        total = sum(part(r, count, torch.float64) for r in range(size))
+        for number in (2.0, -0.5, 0.0, 1.0):
+            for factor in (make_factor(number), make_factor([torch.tensor([number], dtype=dtype)])):
+                tensor = part(rank, count, dtype)
+                dist.all_reduce(tensor, factor)
+                equal(tensor, (number * total).to(dtype), f"premultiplied sum {dtype} {number}")
+        tensor = part(rank, count, dtype)
+        dist.reduce(tensor, size - 1, make_factor(2.0))
+        equal(tensor, (2 * total if rank == size - 1 else part(rank, count, torch.float64)).to(dtype),
+              f"premultiplied reduce {dtype}")
+        output, given = torch.empty(5, dtype=dtype), part(rank, 5 * size, dtype)
+        dist.reduce_scatter_tensor(output, given, make_factor(2.0))
+        equal(output, 2 * sum(part(r, 5 * size, dtype) for r in range(size))[5 * rank:5 * rank + 5], f"base {dtype}")
+        equal(given, part(rank, 5 * size, dtype), f"the input of {dtype}")
+        output, blocks = torch.empty(3, dtype=dtype), [part(rank + b, 3, dtype) for b in range(size)]
+        dist.reduce_scatter(output, blocks, make_factor(2.0))
+        equal(output, 2 * sum(part(r + rank, 3, dtype) for r in range(size)), f"list {dtype}")
+    tensor = torch.full((3,), 1.0)
+    dist.all_reduce(tensor, make_factor(1e-300))
+    equal(tensor, torch.zeros(3), "a factor that float32 has not")
+    tensor = torch.full((3,), complex(1, 2))
+    dist.all_reduce(tensor, make_factor([torch.tensor([complex(0, 1)])]))
+    equal(tensor, torch.full((3,), complex(-2, 1) * size), "a complex factor")
 
 
 def scattered_reductions(rank, size):
@@ -332,13 +371,14 @@ def die(rank, size, doomed):
 class Collectives(unittest.TestCase):
     def test_three_ranks(self):
         def all_of_them(rank, size):
-            for function in (reductions, scattered_reductions, movement, exchanges, messages, layouts, works, errors):
+            for function in (reductions, premultiplied, scattered_reductions, movement, exchanges, messages, layouts,
+                             works, errors):
                 function(rank, size)
         torch_ranks.run(3, all_of_them)
 
     def test_one_rank(self):
         def some(rank, size):
-            for function in (reductions, scattered_reductions, movement, exchanges):
+            for function in (reductions, premultiplied, scattered_reductions, movement, exchanges):
                 function(rank, size)
         torch_ranks.run(1, some)
 

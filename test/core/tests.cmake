@@ -1,7 +1,7 @@
 # Tests of the core through the public headers: ranks are threads or processes.
 gcoll_test(collective_test PLAIN *Large* UNSANITIZED Sizes/Collectives.*_8 Some/Types*_8 Sizes/Collectives.*_13 Sizes/Collectives.*_16 Sizes/Collectives.*_17 THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* Sizes/SharedMemory*shm_3 - *Large*
            LAYERS ${core_layers}
-           SOURCES collective_test.cc block_collective_test.cc shared_memory_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc harness.cc SHARDS 4 COST 9)
+           SOURCES collective_test.cc block_collective_test.cc shared_memory_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc factor_test.cc harness.cc SHARDS 4 COST 9)
 gcoll_test(core_test THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder* *ASlowReduction*
            LAYERS ${core_layers}
            SOURCES argument_test.cc call_test.cc choose_test.cc context_test.cc fit_test.cc fork_test.cc guard_test.cc mismatch_test.cc operation_test.cc pair_test.cc

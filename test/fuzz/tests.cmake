@@ -31,7 +31,7 @@ if(TARGET gcoll_network_reader)
   gcoll_fuzz(network LAYERS gcoll_base gcoll_plan gcoll_network_reader LIBRARIES gcoll_cli PkgConfig::json_c)
 endif()
 if(TARGET gcoll_plan_files)
-  gcoll_fuzz(plan LAYERS gcoll_base gcoll_plan gcoll_network_reader gcoll_plan_files
+  gcoll_fuzz(plan LAYERS gcoll_base gcoll_plan gcoll_network_reader gcoll_plan_files gcoll_plan_makers
              LIBRARIES gcoll_cli PkgConfig::json_c $<$<BOOL:${gcoll_has_expat}>:PkgConfig::expat>)
 endif()
 if(TARGET gcoll_trace_reader)

@@ -325,6 +325,15 @@ inline Bits answer(gcoll_type type, gcoll_op op, Bits x, Bits y) {
     }
 }
 
+// The product with a real factor, which all types but those of doubles take as a float.
+inline Bits multiple(gcoll_type type, Bits x, double factor) {
+    if (kind_of(type) == Kind::kComplex)
+        return join(type, multiple(first_type(type), first_half(type, x), factor),
+                    multiple(first_type(type), second_half(type, x), factor));
+    const double f = type == GCOLL_FLOAT64 ? factor : static_cast<double>(static_cast<float>(factor));
+    return is_nan(type, x) ? x : encode(type, decode(type, x) * f);
+}
+
 inline Bits quotient(gcoll_type type, Bits x, uint32_t divisor) {
     if (kind_of(type) == Kind::kComplex)
         return join(type, quotient(first_type(type), first_half(type, x), divisor),

@@ -310,6 +310,73 @@ TEST(Builder, AFenceOrdersEverything) {
     }
 }
 
+// Steps wait for what gcoll_plan_after says, for nothing else, and none is dropped.
+TEST(Builder, StatedStepsWaitForWhatIsSaid) {
+    gcoll_builder *b = Builder(Problem(GCOLL_ALLREDUCE, 1, kSize, kCount));
+    const uint32_t first[] = {0}, both[] = {0, 1}, twice[] = {2, 2};
+    gcoll_plan_after(b, nullptr, 0);
+    gcoll_plan_recv(b, 2, gcoll_out(0, 0), 4);
+    gcoll_plan_after(b, nullptr, 0);
+    gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), 4); // a race, which the builder leaves
+    gcoll_plan_after(b, both, 2);
+    gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_out(0, 0), 0); // only waits
+    gcoll_plan_after(b, twice, 2);
+    gcoll_plan_send(b, 3, gcoll_out(0, 0), 0); // a signal
+    gcoll_plan_after(b, first, 1);
+    gcoll_plan_reduce(b, gcoll_out(0, 8), gcoll_out(0, 0), gcoll_in(0, 0), 4);
+    Plan plan = Finish(b);
+    ASSERT_NE(plan, nullptr) << gcoll_last_error();
+    ASSERT_EQ(plan->step_count, 5u);
+    const std::set<std::pair<uint32_t, uint32_t>> want = {{0, 2}, {1, 2}, {2, 3}, {0, 4}};
+    std::set<std::pair<uint32_t, uint32_t>> got;
+    for (uint32_t i = 0; i < plan->step_count; i++)
+        for (uint32_t k = 0; k < plan->steps[i].successors; k++)
+            got.emplace(i, plan->successors[plan->steps[i].first_successor + k]);
+    EXPECT_EQ(got, want);
+    EXPECT_EQ(plan->steps[2].count, 0u);
+    EXPECT_EQ(plan->steps[3].kind, GCOLL_STEP_SEND);
+    // A pass finds out anew what waits for what; the step that only waits is gone.
+    gcoll_plan *split = nullptr;
+    ASSERT_EQ(gcoll_pass_split(plan.get(), 4, &split), GCOLL_OK) << gcoll_last_error();
+    Plan owner(split);
+    EXPECT_EQ(split->step_count, 4u);
+    EXPECT_EQ(split->steps[1].dependencies, 1u); // the copy waits for the receive
+}
+
+TEST(Builder, StatedStepsMistakes) {
+    const uint32_t later[] = {1};
+    const struct {
+        std::function<void(gcoll_builder *)> plan;
+        const char *text;
+    } rows[] = {
+        {[&](gcoll_builder *b) { gcoll_plan_after(b, later, 1); },
+         "step 0 is to wait for step 1; allowed are earlier"},
+        {[](gcoll_builder *b) {
+             gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), 4);
+             gcoll_plan_after(b, nullptr, 0);
+         },
+         "gcoll_plan_after was called before step 1, and not before earlier ones"},
+        {[](gcoll_builder *b) {
+             gcoll_plan_after(b, nullptr, 0);
+             gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), 4);
+             gcoll_plan_copy(b, gcoll_out(0, 4), gcoll_in(0, 4), 4);
+         },
+         "step 1 (copy) of rank 1: gcoll_plan_after was called before earlier steps, and not before this "
+         "one"},
+        {[](gcoll_builder *b) {
+             gcoll_plan_after(b, nullptr, 0);
+             gcoll_plan_fence(b);
+         },
+         "a fence in a plan that calls gcoll_plan_after"},
+    };
+    for (const auto &row : rows) {
+        gcoll_builder *b = Builder(Problem(GCOLL_ALLREDUCE, 1, kSize, kCount));
+        row.plan(b);
+        EXPECT_EQ(Finish(b), nullptr) << row.text;
+        EXPECT_NE(std::string(gcoll_last_error()).find(row.text), std::string::npos) << gcoll_last_error();
+    }
+}
+
 TEST(Builder, RoundsWindowScratchAndDroppedSteps) {
     gcoll_builder *b = Builder(Problem(GCOLL_ALLREDUCE, 0, 3, 10));
     EXPECT_EQ(0u, gcoll_plan_scratch(b, 7).offset);

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import math
 import os
 import random
 import sys
@@ -832,6 +833,46 @@ class Life(Case):
             gcoll.run_local(3, rank)
             self.assertTrue(changed)
             self.assertFalse(any(changed), form)
+
+    def test_factors_of_input_and_result(self):
+        def rank(context):
+            own = {"prescale": context.rank + 1.0, "postscale": 0.5}
+            data = numpy.arange(6.0) + context.rank
+            before, size = data.copy(), context.size
+            want = sum((r + 1) * (numpy.arange(6.0) + r) for r in range(size)) / 2
+            block = slice(context.rank * 2, context.rank * 2 + 2)
+            for form in FORMS:
+                numpy.testing.assert_array_equal(call(context, form, "allreduce", data, **own), want)
+                numpy.testing.assert_array_equal(call(context, form, "reduce_scatter", data, **own), want[block])
+                got = call(context, form, "reduce", data, root=1, **own)
+                self.assertEqual(got is None, context.rank != 1)
+                if got is not None:
+                    numpy.testing.assert_array_equal(got, want)
+                parts = call(context, form, "allreduce_list", [data[:1], data[1:]], **own)
+                numpy.testing.assert_array_equal(numpy.concatenate(parts), want)
+                parts = [data[2 * r:2 * r + 2] for r in range(size)]
+                numpy.testing.assert_array_equal(call(context, form, "reduce_scatter_list", parts, **own), want[block])
+                for got in call(context, form, "allreduce_buffers", [data, before], **own):
+                    numpy.testing.assert_array_equal(got, 2 * want)
+                outs = [numpy.empty(2), numpy.empty(2)]
+                for got in call(context, form, "reduce_scatter_buffers", [data, before], outs, **own):
+                    numpy.testing.assert_array_equal(got, 2 * want[block])
+                numpy.testing.assert_array_equal(data, before)
+            numpy.testing.assert_array_equal(context.allreduce(data, data, **own), want)
+        gcoll.run_local(3, rank)
+
+    def test_factors_that_are_refused(self):
+        def rank(context):
+            data = numpy.ones(2)
+            for name in ("prescale", "postscale"):
+                for bad in (0, 0.0, math.nan, math.inf):
+                    with self.assertRaisesRegex(ValueError, name + ": is " + str(bad)):
+                        context.allreduce(data, **{name: bad})
+                with self.assertRaisesRegex(TypeError, name + ": is "):
+                    context.allreduce(data, **{name: "2"})
+                with self.assertRaisesRegex(gcoll.InvalidError, "options." + name + ": is 2, but type is int64"):
+                    context.allreduce(numpy.ones(2, "i8"), **{name: 2})
+        gcoll.run_local(1, rank)
 
     def test_a_uniform_call_fails_on_all_ranks(self):
         def rank(context):

@@ -81,6 +81,8 @@ static void calls(void) {
     FIELD(gcoll_collective_options, keep_input);
     FIELD(gcoll_collective_options, uniform);
     FIELD(gcoll_collective_options, order);
+    FIELD(gcoll_collective_options, prescale);
+    FIELD(gcoll_collective_options, postscale);
 
     SIZE(gcoll_collective_call);
     FIELD(gcoll_collective_call, struct_size);

@@ -22,25 +22,6 @@ std::string schedule(const std::string &name) {
     return file_text(schedules + name + ".xml");
 }
 
-// Writes a text as a file and runs a subcommand on it.
-outcome run_text(const char *command, const std::string &text, const strings &more = {}) {
-    folder here;
-    const std::string path = here.path + "/schedule.xml";
-    std::ofstream(path) << text;
-    strings arguments = {command, "--plan=" + path};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return plan(arguments);
-}
-
-// Replaces the n-th occurrence, from 0.
-std::string changed(std::string text, const std::string &from, const std::string &to, size_t n = 0) {
-    size_t at = text.find(from);
-    while (n-- > 0 && at != std::string::npos)
-        at = text.find(from, at + 1);
-    EXPECT_NE(at, std::string::npos) << from;
-    return at == std::string::npos ? text : text.replace(at, from.size(), to);
-}
-
 TEST(Msccl, SchedulesAreProvedForAllLengths) {
     for (const Schedule &s : all) {
         std::string counts = "--count=" + std::to_string(s.chunks);

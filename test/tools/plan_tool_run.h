@@ -53,6 +53,25 @@ inline std::string block_of(const std::string &page, const std::string &language
     return end == std::string::npos ? "" : page.substr(begin + mark.size(), end - begin - mark.size());
 }
 
+// Writes a text as a file and runs a subcommand on it.
+inline outcome run_text(const char *command, const std::string &text, const strings &more = {}) {
+    folder here;
+    const std::string path = here.path + "/schedule";
+    std::ofstream(path) << text;
+    strings arguments = {command, "--plan=" + path};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return plan(arguments);
+}
+
+// Replaces the n-th occurrence, from 0.
+inline std::string changed(std::string text, const std::string &from, const std::string &to, size_t n = 0) {
+    size_t at = text.find(from);
+    while (n-- > 0 && at != std::string::npos)
+        at = text.find(from, at + 1);
+    EXPECT_NE(at, std::string::npos) << from;
+    return at == std::string::npos ? text : text.replace(at, from.size(), to);
+}
+
 } // namespace program_test
 
 #endif

@@ -1,6 +1,7 @@
 """The collectives: one method each. A method checks its arguments and fills in the library's call struct; the
 form of the call (blocking, started, prepared) is the caller's."""
 
+import math
 import threading
 from ctypes import byref, c_char, c_void_p, cast, memmove, pointer, sizeof
 from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
@@ -198,6 +199,18 @@ def read_number(value: Any, name: str, limit: int) -> int:
     return int(number)
 
 
+def read_factor(value: Any, name: str) -> float:
+    try:
+        number = value.__float__() if not isinstance(value, str) else None
+    except AttributeError:
+        number = None
+    if number is None:
+        raise TypeError("%s: is %s; allowed are numbers and None" % (name, describe(value)))
+    if number == 0 or not math.isfinite(number):
+        raise ValueError("%s: is %s; allowed are finite numbers other than 0, and None" % (name, value))
+    return float(number)
+
+
 def _rows(shape: Tuple[int, ...], blocks: int) -> Tuple[int, ...]:
     """The shape of one of `blocks` equal parts of an array along its first axis."""
     if shape and shape[0] % blocks == 0:
@@ -259,6 +272,12 @@ class _Call:
             self.option().same = read_same(same)
         if order is not None:
             self.option().order = read_order(order)
+
+    def scale(self, prescale: Optional[float], postscale: Optional[float]) -> None:
+        if prescale is not None:
+            self.option().prescale = read_factor(prescale, "prescale")
+        if postscale is not None:
+            self.option().postscale = read_factor(postscale, "postscale")
 
     def elements(self, element: Element) -> int:
         """Says the type, and returns how many of the library's elements make up one."""
@@ -322,6 +341,9 @@ class Collectives(Generic[R]):
     order         of reductions: the tree of operations, which gives the same bits for every size, algorithm and
                   transport. "pairs": neighbours first, then pairs, then fours; "left": one after the other; "any".
                   The same on every rank. None: as the context says
+    prescale      of reductions of floats and complex numbers: the input is multiplied by this number before. Ranks may
+                  differ in it. None: it is not. See ``docs/types.md``
+    postscale     the result is multiplied by this number, after the division of "avg". The same on every rank
     keep_input    True: a call in place that fails leaves its input as it was. Costs a copy in each run
     uniform       True, the same on every rank: the call succeeds on all ranks that are left, or fails on all, and
                   then breaks the context. For blocking calls of contexts with recovery; costs an agreement a call
@@ -422,7 +444,8 @@ class Collectives(Generic[R]):
 
     def allreduce(self, input: Any, out: Any = None, op: Op = "sum", *, algorithm: Optional[str] = None,
                   timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                  same: Optional[str] = None, order: Optional[str] = None, keep_input: bool = False,
+                  same: Optional[str] = None, order: Optional[str] = None,
+                  prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
                   uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, element by element, and gives the result to every rank.
 
@@ -435,6 +458,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("allreduce", ALLREDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         source = call.hold(resolve(input, "input"))
         if out is None:
             out = make_like(source, source.shape, "out")
@@ -447,9 +471,10 @@ class Collectives(Generic[R]):
         call.struct.count = source.count * self._reduction(call, op, source, "input")
         return self._finish(call, source, target, out)
 
-    def reduce(self, input: Any, out: Any = None, op: Op = "sum", root: int = 0, *,
-               algorithm: Optional[str] = None, timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-               same: Optional[str] = None, order: Optional[str] = None, keep_input: bool = False,
+    def reduce(self, input: Any, out: Any = None, op: Op = "sum", root: int = 0, *, algorithm: Optional[str] = None,
+               timeout: Optional[float] = None, memory_limit: Optional[int] = None,
+               same: Optional[str] = None, order: Optional[str] = None,
+               prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
                uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, and gives the result to rank `root`. Other ranks get None.
 
@@ -462,6 +487,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("reduce", REDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         source = call.hold(resolve(input, "input"))
         target = None
         if self._root(call, root):
@@ -476,7 +502,8 @@ class Collectives(Generic[R]):
     def reduce_scatter(self, input: Any, out: Any = None, op: Op = "sum", counts: Optional[Sequence[int]] = None, *,
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
                        memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
-                       keep_input: bool = False, uniform: bool = False) -> R:
+                       prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
+                       uniform: bool = False) -> R:
         """Reduces the arrays of all ranks, and gives block r of the result to rank r.
 
         input: a block for each rank. out: one block. counts: elements of each block; None: all alike. op: as in
@@ -490,6 +517,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("reduce_scatter", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         source = call.hold(resolve(input, "input"))
         block, sizes = self._block(source, "input", counts)
         if out is None:
@@ -719,7 +747,8 @@ class Collectives(Generic[R]):
     def allreduce_list(self, inputs: Sequence[Any], outs: Optional[Sequence[Any]] = None, op: Op = "sum", *,
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
                        memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
-                       keep_input: bool = False, uniform: bool = False) -> R:
+                       prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
+                       uniform: bool = False) -> R:
         """Allreduce of several arrays of one type as one operation, whatever their sizes. Returns the list of
         outputs.
 
@@ -733,6 +762,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("allreduce_list", ALLREDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         inputs = list(inputs)
         ins = self._list(call, inputs, "inputs", False)
         results = [make_like(b, b.shape, "outs") for b in ins] if outs is None else list(outs)
@@ -761,6 +791,7 @@ class Collectives(Generic[R]):
     def reduce_scatter_list(self, inputs: Sequence[Any], out: Any = None, op: Op = "sum", *,
                             algorithm: Optional[str] = None, timeout: Optional[float] = None,
                             memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
+                            prescale: Optional[float] = None, postscale: Optional[float] = None,
                             keep_input: bool = False, uniform: bool = False) -> R:
         """Like ``reduce_scatter``, with an array for each block. Ranks may call either of the two.
 
@@ -774,6 +805,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("reduce_scatter_list", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         ins = self._list(call, inputs, "inputs", False, self._size)
         mine = ins[self._rank]
         if out is None:
@@ -910,6 +942,7 @@ class Collectives(Generic[R]):
     def allreduce_buffers(self, inputs: Sequence[Any], outs: Optional[Sequence[Any]] = None, op: Op = "sum", *,
                           algorithm: Optional[str] = None, timeout: Optional[float] = None,
                           memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
+                          prescale: Optional[float] = None, postscale: Optional[float] = None,
                           keep_input: bool = False, uniform: bool = False) -> R:
         """Reduces several arrays of each rank with one another: over all arrays of all ranks. Writes the result to
         each output, and returns the list of outputs. For a process with several devices.
@@ -925,6 +958,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("allreduce_buffers", ALLREDUCE, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         ins = self._alike(call, list(inputs), "inputs", False)
         results = [make_like(b, b.shape, "outs") for b in ins] if outs is None else list(outs)
         targets = self._alike(call, results, "outs", True)
@@ -945,7 +979,8 @@ class Collectives(Generic[R]):
     def reduce_scatter_buffers(self, inputs: Sequence[Any], outs: Sequence[Any], op: Op = "sum",
                                counts: Optional[Sequence[int]] = None, *, algorithm: Optional[str] = None,
                                timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                               same: Optional[str] = None, order: Optional[str] = None, keep_input: bool = False,
+                               same: Optional[str] = None, order: Optional[str] = None,
+                               prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
                                uniform: bool = False) -> R:
         """Like ``reduce_scatter``, over several arrays of each rank. Returns `outs`.
 
@@ -961,6 +996,7 @@ class Collectives(Generic[R]):
         """
         call = _Call("reduce_scatter_buffers", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
         call.limit(memory_limit, same, order)
+        call.scale(prescale, postscale)
         ins = self._alike(call, list(inputs), "inputs", False)
         results = list(outs)
         targets = self._alike(call, results, "outs", True)

@@ -42,7 +42,7 @@ class CollectiveOptions(Structure):
                 ("memory_limit_bytes", c_uint64), ("memory", POINTER(MemoryStruct)), ("inputs", c_void_p),
                 ("outputs", c_void_p), ("buffers", c_uint32), ("timeout_ms", c_int64), ("same", c_int),
                 ("counts_at_root", c_int), ("done", c_void_p), ("done_arg", c_void_p), ("keep_input", c_int),
-                ("uniform", c_int), ("order", c_int)]
+                ("uniform", c_int), ("order", c_int), ("prescale", c_double), ("postscale", c_double)]
 
 
 class CollectiveCall(Structure):
