@@ -14,7 +14,7 @@
  *      completes when all its bytes have arrived and are reduced.
  *
  * Offsets and counts are in elements, so a plan does not know the element type. A planner ignores `in_place`,
- * `buffers`, `average` and `segment`: passes over the finished plan do what these ask for.
+ * `buffers`, `average`, `segment` and `codec`: passes over the finished plan do what these ask for.
  *
  *     static void plan_chain(const gcoll_problem *p, gcoll_builder *b) { ... gcoll_plan_send(b, ...); ... }
  *     static const gcoll_algorithm chain = {.name = "chain", .plan = plan_chain, ...};
@@ -179,6 +179,8 @@ typedef struct gcoll_problem {
                                              * `buffers` entries, see GCOLL_HOST_MEMORY. In place both are the
                                              * same, or one is NULL */
     gcoll_staging staging;                  /* of buffers that lie in a device's memory */
+    gcoll_codec codec; /* how messages carry elements, which are float32 then; for algorithms with `takes_codec`
+                        */
     int64_t option[GCOLL_MAX_OPTIONS];      /* as the algorithm's option table orders them */
 } gcoll_problem;
 
@@ -189,6 +191,18 @@ static inline uint64_t gcoll_chunk_begin(uint64_t n, uint32_t parts, uint32_t c)
 }
 static inline uint64_t gcoll_chunk_count(uint64_t n, uint32_t parts, uint32_t c) {
     return gcoll_chunk_begin(n, parts, c + 1) - gcoll_chunk_begin(n, parts, c);
+}
+
+/* Return where a part of the whole vector begins: of `parts` chunks, as gcoll_chunk_begin, but a codec with
+ * blocks cuts between two of its blocks. gcoll_part_count: its elements. */
+static inline uint64_t gcoll_part_begin(const gcoll_problem *p, uint32_t parts, uint32_t c) {
+    const uint64_t block = p->codec.block ? p->codec.block : 1;
+    const uint64_t blocks = p->count / block + (p->count % block != 0);
+    const uint64_t begin = gcoll_chunk_begin(blocks, parts, c);
+    return begin < blocks ? begin * block : p->count;
+}
+static inline uint64_t gcoll_part_count(const gcoll_problem *p, uint32_t parts, uint32_t c) {
+    return gcoll_part_begin(p, parts, c + 1) - gcoll_part_begin(p, parts, c);
 }
 
 /* Return where block r of the vector begins, and how many elements it has (alltoall: of the vector that this
@@ -382,6 +396,8 @@ typedef struct gcoll_algorithm {
     const gcoll_staging *staging;
     bool uses_arrival; /* uses the problem's `arrival_ns`, which a context with a monitor sets
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
+    bool takes_codec;  /* plans problems with a codec: one rank has each element of the result first, and all
+                        * others get it from there; the vector is cut by gcoll_part_begin only */
 } gcoll_algorithm;
 
 /* Sets the last error to a text by format, as of printf, and returns GCOLL_ERR_UNSUPPORTED. */
@@ -435,6 +451,8 @@ typedef struct gcoll_verify_report {
      * of the rank with the most. */
     uint64_t copied_in_max, copied_out_max, folded_max;
     uint32_t claims; /* GCOLL_CLAIM_* that hold */
+    uint32_t encodings; /* with a codec: how often it rounds an input on the way to an output, at most.
+                         * Encoding again without a change does not count */
 } gcoll_verify_report;
 
 /* Verifies the plans of all ranks: runs them symbolically by the rules above, over the hardest transport that

@@ -102,6 +102,24 @@ typedef enum gcoll_op {
     GCOLL_OP_COUNT = 14
 } gcoll_op;
 
+/* Codecs: forms of float32 vectors with fewer bytes, in which messages carry them (docs/codecs.md). */
+typedef enum gcoll_codec_kind {
+    GCOLL_CODEC_NONE = 0,
+    GCOLL_CODEC_BF16 = 1, /* each element as a bfloat16 */
+    GCOLL_CODEC_FP16 = 2, /* each element as a float16 */
+    GCOLL_CODEC_INT8 = 3, /* blocks of whole numbers of 8 bits with a common power of two */
+    GCOLL_CODEC_FP8 = 4,  /* blocks of 8-bit floats, e4m3, with a common power of two */
+    GCOLL_CODEC_COUNT = 5
+} gcoll_codec_kind;
+
+/* A codec with its options. All zero: none. */
+typedef struct gcoll_codec {
+    uint16_t kind;          /* gcoll_codec_kind */
+    uint16_t is_stochastic; /* 1: rounds up or down at random, by `seed`; 0: to nearest */
+    uint32_t block;         /* int8, fp8: elements of a block; else 0 */
+    uint64_t seed;
+} gcoll_codec;
+
 /* A reduction: computes dst[i] = a[i] op b[i] for i in [0, count). count is in elements. dst may be a or b,
  * and overlaps them in no other way. If the operation does not commute, a comes from lower ranks than b.
  * type: as in the call. arg: of the gcoll_user_op.

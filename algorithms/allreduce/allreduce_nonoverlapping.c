@@ -68,4 +68,5 @@ const gcoll_algorithm gcoll_allreduce_nonoverlapping_algorithm = {
     .plan = nonoverlapping_plan,
     .cost = nonoverlapping_cost,
     .load = nonoverlapping_load,
+    .takes_codec = true,
 };

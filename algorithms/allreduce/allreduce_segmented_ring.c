@@ -75,4 +75,5 @@ const gcoll_algorithm gcoll_allreduce_segmented_ring_algorithm = {
     .claims = segmented_ring_claims,
     .cost = segmented_ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
 };

@@ -38,7 +38,11 @@ const gcoll_algorithm *gcoll_registry_find(const gcoll_registry *registry, gcoll
 }
 
 uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
-    return algorithm->claims ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
+    const uint32_t claims = algorithm->claims ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
+    /* Sums that are rounded on the way are those of no tree of other ranks. */
+    const bool rounds = gcoll_codec_is_set(&problem->codec) && problem->size > 1 && problem->count > 0 &&
+                        gcoll_collective_reduces(problem->collective);
+    return rounds ? claims & ~(uint32_t)GCOLL_CLAIM_P_INDEPENDENT : claims;
 }
 
 /* ---- Algorithms of users ------------------------------------------------------------------------- */

@@ -43,6 +43,7 @@ struct options {
     gcoll_done_fn done;
     void *done_arg;
     int keep_input, uniform;
+    const char *codec;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -61,7 +62,8 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
                                 .done = own.done,
                                 .done_arg = own.done_arg,
                                 .keep_input = own.keep_input,
-                                .uniform = own.uniform};
+                                .uniform = own.uniform,
+                                .codec = own.codec};
     return status;
 }
 
@@ -77,7 +79,8 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
                                 .timeout_ms = own.timeout_ms,
                                 .done = own.done,
                                 .done_arg = own.done_arg,
-                                .uniform = own.uniform};
+                                .uniform = own.uniform,
+                                .codec = own.codec};
     return status;
 }
 
@@ -106,7 +109,8 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .done = own.done,
                                 .done_arg = own.done_arg,
                                 .keep_input = own.keep_input,
-                                .uniform = own.uniform};
+                                .uniform = own.uniform,
+                                .codec = own.codec};
     return status;
 }
 
@@ -211,6 +215,31 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
         call->needs |= GCOLL_CLAIM_ORDERED;
     return options->user_op->element_bytes > 0 ? set_own_elements(call, options->user_op->element_bytes)
                                                : GCOLL_OK;
+}
+
+/* Reads options.codec; device memory is found later. */
+static gcoll_status set_codec(gcoll_call *call, const gcoll_given *given, const char *text) {
+    gcoll_codec codec;
+    gcoll_status status = gcoll_codec_parse(text, &codec);
+    if (status != GCOLL_OK || !gcoll_codec_is_set(&codec))
+        return status;
+    if (!gcoll_collective_takes_codec(given->collective))
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "options.codec: is '%s' for %s; allowed are allreduce, reduce_scatter, allgather and broadcast", text,
+            gcoll_collective_name(given->collective));
+    if (given->type != GCOLL_FLOAT32)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for type %s; allowed is float32", text,
+                           gcoll_type_name(given->type));
+    if (gcoll_collective_reduces(given->collective) && given->op != GCOLL_SUM && given->op != GCOLL_AVG)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for op %s; allowed are sum and avg",
+                           text, gcoll_op_name(given->op));
+    if (given->lists_input || given->lists_output)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "options.codec: is '%s', but the vector is a list of buffers; allowed is one buffer",
+                           text);
+    call->codec = codec;
+    return GCOLL_OK;
 }
 
 /* ---- Sizes -------------------------------------------------------------------------------- */
@@ -693,6 +722,8 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     if (status == GCOLL_OK)
         status = set_user_op(arguments, options);
     if (status == GCOLL_OK)
+        status = set_codec(call, given, options->codec);
+    if (status == GCOLL_OK)
         status = set_counts_at_root(call, given, options->counts_at_root);
     return status == GCOLL_OK ? set_count(arguments, context, given) : status;
 }
@@ -748,7 +779,7 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given);
     const struct options options = {
-        .user_op = own.user_op, .same = own.same, .memory_limit_bytes = own.memory_limit_bytes};
+        .user_op = own.user_op, .same = own.same, .memory_limit_bytes = own.memory_limit_bytes, .codec = own.codec};
     const gcoll_given shape = {.collective = collective,
                                .count = collective == GCOLL_BARRIER ? 0 : count,
                                .type = type,

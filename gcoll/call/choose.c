@@ -37,6 +37,7 @@ gcoll_call gcoll_call_alike(const gcoll_call *call) {
     alike.count = call->count;
     alike.memory_limit = call->memory_limit;
     alike.blocks_hash = call->blocks_hash;
+    alike.codec = call->codec;
     return alike;
 }
 
@@ -56,6 +57,7 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .recv_offsets = blocks->recv_offsets,
                            .in_memory = blocks->in_memory,
                            .out_memory = blocks->out_memory,
+                           .codec = call->codec,
                            .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
 }
 
@@ -156,7 +158,7 @@ static gcoll_status look_up(const gcoll_context *context, const gcoll_problem *c
     const gcoll_tuning_rule *found =
         gcoll_basis_rule_for(context->basis, common->collective, common->count * type_bytes);
     *rule = NULL;
-    if (!found)
+    if (!found || gcoll_codec_is_set(&common->codec)) /* rules were measured without one */
         return GCOLL_OK;
     gcoll_status status = gcoll_tuning_take(found, &context->calls->registry, common, type_bytes,
                                             &rates->needs, &rates->cost, choice);
@@ -275,6 +277,8 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     /* `claims` and `cost` are only defined if `applies` accepts the problem. */
     if (choice->algorithm->applies)
         status = choice->algorithm->applies(common);
+    if (status == GCOLL_OK)
+        status = gcoll_codec_applies(choice->algorithm, common);
     if (status == GCOLL_OK)
         status = check_claims(call, choice, common);
     if (status != GCOLL_OK)

@@ -52,6 +52,8 @@ static void destroy(gcoll_context *context) {
 static bool is_watched(const gcoll_call *call) {
     if (gcoll_call_is_fixed(call)) /* arrivals differ from run to run */
         return false;
+    if (gcoll_codec_is_set(&call->codec)) /* what is known of times is of messages without one */
+        return false;
     switch ((gcoll_collective)call->collective) {
     case GCOLL_ALLREDUCE:
     case GCOLL_REDUCE:
