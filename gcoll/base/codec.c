@@ -45,7 +45,7 @@ gcoll_status gcoll_codec_check(const gcoll_codec *codec) {
 }
 
 /* One "key=value" of `length` bytes. */
-static gcoll_status parse_option(const char *part, size_t length, gcoll_codec *codec) {
+static gcoll_status parse_option(const char *part, size_t length, bool *block_given, gcoll_codec *codec) {
     const char *name = rows[codec->kind].name;
     const bool has_block = rows[codec->kind].block > 0;
     uint64_t value = 0;
@@ -55,6 +55,10 @@ static gcoll_status parse_option(const char *part, size_t length, gcoll_codec *c
     if (key >= length || (!is_block && !is_seed))
         return gcoll_error(GCOLL_ERR_INVALID, "codec: %s has no option '%.*s'; allowed are %sseed=NUMBER", name,
                            (int)(length < 40 ? length : 40), part, has_block ? "block=NUMBER, " : "");
+    if (is_block ? *block_given : codec->is_stochastic)
+        return gcoll_error(GCOLL_ERR_INVALID, "codec: %s: '%.*s' is given twice, allowed is once", name,
+                           (int)(length < 40 ? length : 40), part);
+    *block_given = *block_given || is_block;
     if (!gcoll_text_parse_whole(part + key + 1, length - key - 1, is_block ? UINT32_MAX : INT64_MAX, &value))
         return gcoll_error(GCOLL_ERR_INVALID, "codec: %s: '%.*s' is no whole number that fits", name,
                            (int)(length < 40 ? length : 40), part);
@@ -83,9 +87,10 @@ gcoll_status gcoll_codec_parse(const char *text, gcoll_codec *codec) {
                            text);
     found.block = rows[found.kind].block;
     const char *rest = text + name;
+    bool block_given = false;
     while (*rest) {
         const size_t length = strcspn(++rest, ",");
-        gcoll_status status = parse_option(rest, length, &found);
+        gcoll_status status = parse_option(rest, length, &block_given, &found);
         if (status != GCOLL_OK)
             return status;
         rest += length;

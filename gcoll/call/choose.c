@@ -435,11 +435,14 @@ static void name_choice(gcoll_context *context, const gcoll_call *call, const gc
 
 static void describe(struct explanation *e, const gcoll_call *call, gcoll_context *context,
                      const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
-    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES];
+    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES], codec[GCOLL_CODEC_TEXT_MAX];
+    const bool has_codec = gcoll_codec_is_set(&call->codec);
     name_choice(context, call, choice, name, sizeof name);
-    gcoll_text_add(&e->said, "%s of %llu %s by %u ranks: %s\n",
+    gcoll_codec_format(&call->codec, codec);
+    gcoll_text_add(&e->said, "%s of %llu %s%s%s by %u ranks: %s\n",
                    gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
-                   gcoll_type_name((gcoll_type)call->type), context->size,
+                   gcoll_type_name((gcoll_type)call->type), has_codec ? " as " : "", has_codec ? codec : "",
+                   context->size,
                    status == GCOLL_OK ? name : gcoll_last_error());
     sort(e->candidates, e->count);
     for (size_t i = 0; i < e->count; i++) {
