@@ -42,6 +42,7 @@ static void prepare_common(bench_call *call) {
     gcoll_collective_options_init(&call->common);
     call->common.algorithm = call->what->algorithm;
     call->common.memory = memory_of(state);
+    call->common.codec = state->options->codec;
     if (state->options->inputs > 1 && call->what->collective == GCOLL_REDUCE_SCATTER) {
         call->common.buffers = state->options->inputs;
         call->common.inputs = (const void *const *)(call->in_place ? state->out : state->in);
@@ -56,6 +57,7 @@ static void prepare_allreduce(bench_call *call) {
     gcoll_allreduce_options_init(&call->allreduce);
     call->allreduce.algorithm = call->what->algorithm;
     call->allreduce.memory = memory_of(state);
+    call->allreduce.codec = state->options->codec;
     if (state->options->inputs > 1) {
         call->allreduce.buffers = state->options->inputs;
         call->allreduce.inputs = (const void *const *)(call->in_place ? state->out : state->in);
@@ -70,6 +72,7 @@ static void prepare_broadcast(bench_call *call) {
     gcoll_broadcast_options_init(&call->broadcast);
     call->broadcast.algorithm = call->what->algorithm;
     call->broadcast.memory = memory_of(state);
+    call->broadcast.codec = state->options->codec;
     if (state->options->inputs > 1) {
         call->broadcast.buffers = state->out;
         call->broadcast.buffer_count = state->options->inputs;

@@ -117,6 +117,8 @@ static const cli_flag rows[] = {
      CLI_OTHER(cli_read_type, type)},
     {"--op", "NAME", "sum, product, min, max, avg, band, bor, bxor, land, lor, lxor, minloc, maxloc", "sum",
      CLI_OTHER(cli_read_op, op)},
+    {"--codec", "NAME", "bf16, fp16, int8:block=128, fp8:block=32, ...,seed=1: how messages carry float32 (none)",
+     NULL, CLI_TEXT(codec)},
     {"--inputs", "N", "allreduce, reduce_scatter, broadcast: buffers of each rank", "1",
      CLI_WHOLE32(inputs, 1, MOST_INPUTS)},
     {"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)", NULL,
