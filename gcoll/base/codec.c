@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "gcoll/base/hash.h"
 #include "gcoll/base/kernels.h"
 #include "gcoll/base/text.h"
 
@@ -125,6 +126,33 @@ void gcoll_codec_decode(const gcoll_codec *codec, void *dst, const void *words, 
 void gcoll_codec_decode_sum(const gcoll_codec *codec, void *dst, const void *a, const void *words,
                             uint64_t count) {
     gcoll_kernels_best()->codec[codec->kind].decode_sum(dst, a, words, count, codec->block);
+}
+
+/* Elements that are rounded at a time: whole blocks. */
+static uint64_t stretch_of(const gcoll_codec *codec) {
+    return codec->block > 0 ? GCOLL_CODEC_BLOCK_MAX / codec->block * codec->block : GCOLL_CODEC_BLOCK_MAX;
+}
+
+gcoll_status gcoll_codec_round(const char *text, const float *input, float *output, uint64_t count,
+                               uint64_t call) {
+    gcoll_codec codec;
+    uint32_t words[GCOLL_CODEC_BLOCK_MAX / 2]; /* 2 bytes an element, or less */
+    gcoll_status status = gcoll_codec_parse(text, &codec);
+    if (status != GCOLL_OK)
+        return status;
+    if (count > 0 && (!input || !output))
+        return gcoll_error(GCOLL_ERR_INVALID, "%s: is NULL, but count is not 0", input ? "output" : "input");
+    if (count > 0 && !gcoll_codec_is_set(&codec))
+        memmove(output, input, (size_t)count * sizeof *output);
+    const uint64_t most = stretch_of(&codec);
+    for (uint64_t at = 0, here; at < count && gcoll_codec_is_set(&codec); at += here) {
+        here = count - at < most ? count - at : most;
+        const uint64_t seeds[] = {codec.seed, call, at};
+        gcoll_codec_encode(&codec, words, input + at, here,
+                           gcoll_hash_words(GCOLL_HASH_START, seeds, sizeof seeds / sizeof seeds[0]));
+        gcoll_codec_decode(&codec, output + at, words, here);
+    }
+    return GCOLL_OK;
 }
 
 const gcoll_codec_kernels *gcoll_codec_kernels_in(const char *set, uint32_t kind) {

@@ -80,6 +80,7 @@ static void calls(void) {
     FIELD(gcoll_collective_options, done_arg);
     FIELD(gcoll_collective_options, keep_input);
     FIELD(gcoll_collective_options, uniform);
+    FIELD(gcoll_collective_options, codec);
 
     SIZE(gcoll_collective_call);
     FIELD(gcoll_collective_call, struct_size);
