@@ -33,7 +33,8 @@ bool bench_check_prepare(const bench_call *call, bench_values *values) {
     return good;
 }
 
-/* How far results may be off for a codec, by docs/codecs.md: each input is rounded once on each rank at most. */
+/* How far results may be off for a codec, by docs/codecs.md: each input is rounded once on each rank at most.
+ */
 static double allowed_error(const bench_call *call, bench_values *values) {
     static const struct {
         const char *name;

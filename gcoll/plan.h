@@ -179,9 +179,10 @@ typedef struct gcoll_problem {
                                              * `buffers` entries, see GCOLL_HOST_MEMORY. In place both are the
                                              * same, or one is NULL */
     gcoll_staging staging;                  /* of buffers that lie in a device's memory */
-    gcoll_codec codec; /* how messages carry elements, which are float32 then; for algorithms with `takes_codec`
-                        */
-    int64_t option[GCOLL_MAX_OPTIONS];      /* as the algorithm's option table orders them */
+    gcoll_codec
+        codec; /* how messages carry elements, which are float32 then; for algorithms with `takes_codec`
+                */
+    int64_t option[GCOLL_MAX_OPTIONS]; /* as the algorithm's option table orders them */
 } gcoll_problem;
 
 /* Return where a chunk begins, and how many elements it has. Chunk c of `parts` is elements [c*n/parts,
@@ -450,7 +451,7 @@ typedef struct gcoll_verify_report {
     /* Elements copied from devices to the host, copied from the host to devices, and reduced by devices; each
      * of the rank with the most. */
     uint64_t copied_in_max, copied_out_max, folded_max;
-    uint32_t claims; /* GCOLL_CLAIM_* that hold */
+    uint32_t claims;    /* GCOLL_CLAIM_* that hold */
     uint32_t encodings; /* with a codec: how often it rounds an input on the way to an output, at most.
                          * Encoding again without a change does not count */
 } gcoll_verify_report;

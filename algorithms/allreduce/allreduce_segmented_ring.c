@@ -25,7 +25,8 @@ typedef struct range {
 
 /* Segment f of chunk c. */
 static range segment_of(const gcoll_problem *problem, uint32_t c, uint32_t segments, uint32_t f) {
-    const gcoll_problem chunk = {.count = gcoll_part_count(problem, problem->size, c), .codec = problem->codec};
+    const gcoll_problem chunk = {.count = gcoll_part_count(problem, problem->size, c),
+                                 .codec = problem->codec};
     return (range){gcoll_part_begin(problem, problem->size, c) + gcoll_part_begin(&chunk, segments, f),
                    gcoll_part_count(&chunk, segments, f)};
 }

@@ -95,12 +95,12 @@ static void stop_all(trainer *t, const char *reason) {
     check(t, gcoll_barrier(t->context, NULL)); /* the next call, whichever it is, tells the others */
 }
 
-/* With a codec, messages carry gradients with fewer bits. Error feedback: what rounding takes from the gradients
- * of this step is added to those of the next, so that nothing is lost for good. The allreduce begins with the
- * rounded gradients, which its first messages carry as they are.
+/* With a codec, messages carry gradients with fewer bits. Error feedback: what rounding takes from the
+ * gradients of this step is added to those of the next, so that nothing is lost for good. The allreduce
+ * begins with the rounded gradients, which its first messages carry as they are.
  *
- * Source: F. Seide, H. Fu, J. Droppo, G. Li and D. Yu, 1-bit stochastic gradient descent and its application to
- * data-parallel distributed training of speech DNNs, Interspeech 2014, section 3. */
+ * Source: F. Seide, H. Fu, J. Droppo, G. Li and D. Yu, 1-bit stochastic gradient descent and its application
+ * to data-parallel distributed training of speech DNNs, Interspeech 2014, section 3. */
 static void feed_back(trainer *t) {
     float *gradients = t->net.gradients;
     if (!t->options->feedback || strcmp(t->options->codec, "none") == 0)

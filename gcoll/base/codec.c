@@ -12,7 +12,7 @@ static const struct {
     const char *name;
     uint32_t block; /* if none is given; 0: elements are encoded one by one */
 } rows[GCOLL_CODEC_COUNT] = {
-    [GCOLL_CODEC_NONE] = {"none", 0},  [GCOLL_CODEC_BF16] = {"bf16", 0}, [GCOLL_CODEC_FP16] = {"fp16", 0},
+    [GCOLL_CODEC_NONE] = {"none", 0},   [GCOLL_CODEC_BF16] = {"bf16", 0}, [GCOLL_CODEC_FP16] = {"fp16", 0},
     [GCOLL_CODEC_INT8] = {"int8", 128}, [GCOLL_CODEC_FP8] = {"fp8", 32},
 };
 
@@ -29,8 +29,8 @@ static bool is_allowed_block(uint64_t block) {
 static gcoll_status check_block(const char *name, uint64_t block) {
     if (is_allowed_block(block))
         return GCOLL_OK;
-    return gcoll_error(GCOLL_ERR_INVALID, "codec: %s: block is %llu; allowed are multiples of %u up to %u", name,
-                       (unsigned long long)block, GCOLL_CODEC_BLOCK_STEP, GCOLL_CODEC_BLOCK_MAX);
+    return gcoll_error(GCOLL_ERR_INVALID, "codec: %s: block is %llu; allowed are multiples of %u up to %u",
+                       name, (unsigned long long)block, GCOLL_CODEC_BLOCK_STEP, GCOLL_CODEC_BLOCK_MAX);
 }
 
 gcoll_status gcoll_codec_check(const gcoll_codec *codec) {
@@ -54,8 +54,8 @@ static gcoll_status parse_option(const char *part, size_t length, bool *block_gi
     const bool is_block = has_block && key == 5 && memcmp(part, "block", 5) == 0;
     const bool is_seed = key == 4 && memcmp(part, "seed", 4) == 0;
     if (key >= length || (!is_block && !is_seed))
-        return gcoll_error(GCOLL_ERR_INVALID, "codec: %s has no option '%.*s'; allowed are %sseed=NUMBER", name,
-                           (int)(length < 40 ? length : 40), part, has_block ? "block=NUMBER, " : "");
+        return gcoll_error(GCOLL_ERR_INVALID, "codec: %s has no option '%.*s'; allowed are %sseed=NUMBER",
+                           name, (int)(length < 40 ? length : 40), part, has_block ? "block=NUMBER, " : "");
     if (is_block ? *block_given : codec->is_stochastic)
         return gcoll_error(GCOLL_ERR_INVALID, "codec: %s: '%.*s' is given twice, allowed is once", name,
                            (int)(length < 40 ? length : 40), part);
@@ -82,10 +82,11 @@ gcoll_status gcoll_codec_parse(const char *text, gcoll_codec *codec) {
            (strlen(rows[found.kind].name) != name || memcmp(text, rows[found.kind].name, name) != 0))
         found.kind++;
     if (found.kind == GCOLL_CODEC_COUNT || (found.kind == GCOLL_CODEC_NONE && text[name]))
-        return gcoll_error(GCOLL_ERR_INVALID,
-                           "codec: is '%.40s'; allowed are none, bf16, fp16, int8:block=128, fp8:block=32, and "
-                           "with stochastic rounding ...:seed=1 or ...,seed=1",
-                           text);
+        return gcoll_error(
+            GCOLL_ERR_INVALID,
+            "codec: is '%.40s'; allowed are none, bf16, fp16, int8:block=128, fp8:block=32, and "
+            "with stochastic rounding ...:seed=1 or ...,seed=1",
+            text);
     found.block = rows[found.kind].block;
     const char *rest = text + name;
     bool block_given = false;
@@ -111,7 +112,8 @@ void gcoll_codec_format(const gcoll_codec *codec, char text[GCOLL_CODEC_TEXT_MAX
 
 /* ---- Kernels --------------------------------------------------------------------------------------- */
 
-void gcoll_codec_encode(const gcoll_codec *codec, void *words, const void *src, uint64_t count, uint64_t key) {
+void gcoll_codec_encode(const gcoll_codec *codec, void *words, const void *src, uint64_t count,
+                        uint64_t key) {
     const uint64_t bytes = gcoll_codec_bytes(codec, count);
     const uint32_t noise = (uint32_t)(key ^ key >> 32);
     gcoll_kernels_best()->codec[codec->kind].encode(words, src, count, codec->block,

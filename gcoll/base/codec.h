@@ -1,8 +1,8 @@
 /*
  * gcoll/base/codec.h - codecs: float32 vectors written with fewer bytes, for messages.
  *
- * bf16 and fp16 write each element by itself. int8 and fp8 write blocks: a byte for the scale, a power of two,
- * then one byte an element. docs/codecs.md has the formats and the bounds of their errors.
+ * bf16 and fp16 write each element by itself. int8 and fp8 write blocks: a byte for the scale, a power of
+ * two, then one byte an element. docs/codecs.md has the formats and the bounds of their errors.
  *
  * A vector that was decoded is encoded again without any change, if each block lies within one block of the
  * first encoding. So a rank that passes on what it decoded passes on the same bits.
@@ -24,15 +24,16 @@
 #define GCOLL_CODEC_NAN_BLOCK 0xffu
 
 /* Kernels of one codec. src, dst, a: float32 of any alignment. code: gcoll_codec_bytes of any alignment.
- * noise: NULL rounds to nearest; else the key of the random bits, by which element i is rounded up or down. */
+ * noise: NULL rounds to nearest; else the key of the random bits, by which element i is rounded up or down.
+ */
 typedef struct gcoll_codec_kernels {
     void (*encode)(void *code, const void *src, uint64_t count, uint32_t block, const uint32_t *noise);
     void (*decode)(void *dst, const void *code, uint64_t count, uint32_t block);
     void (*decode_sum)(void *dst, const void *a, const void *code, uint64_t count, uint32_t block);
 } gcoll_codec_kernels;
 
-/* Reads "bf16", "int8:block=128,seed=7", ... NULL, "" and "none" are no codec: all zero. INVALID lists what is
- * allowed. */
+/* Reads "bf16", "int8:block=128,seed=7", ... NULL, "" and "none" are no codec: all zero. INVALID lists what
+ * is allowed. */
 gcoll_status gcoll_codec_parse(const char *text, gcoll_codec *codec);
 /* Writes it as a text that gcoll_codec_parse reads. */
 void gcoll_codec_format(const gcoll_codec *codec, char text[GCOLL_CODEC_TEXT_MAX]);
@@ -64,8 +65,8 @@ static inline double gcoll_codec_ratio(const gcoll_codec *codec) {
     return codec->kind == GCOLL_CODEC_NONE ? 1 : 0.5;
 }
 
-/* Encodes `count` elements; clears the rest of the last word. key: with a seed, the source of the random bits.
- * A caller takes another key for each call. */
+/* Encodes `count` elements; clears the rest of the last word. key: with a seed, the source of the random
+ * bits. A caller takes another key for each call. */
 void gcoll_codec_encode(const gcoll_codec *codec, void *words, const void *src, uint64_t count, uint64_t key);
 /* Decodes `count` elements. */
 void gcoll_codec_decode(const gcoll_codec *codec, void *dst, const void *words, uint64_t count);

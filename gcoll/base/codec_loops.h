@@ -2,8 +2,8 @@
  * gcoll/base/codec_loops.h - the loops of the codecs. kernel_loops.h includes it, once for each instruction
  * set, and has the types of elements. docs/codecs.md has the formats.
  *
- * All sets give the same bits. A scale is a power of two, and a normal float32 like its inverse; so scaling is
- * exact, or gives what rounds to 0.
+ * All sets give the same bits. A scale is a power of two, and a normal float32 like its inverse; so scaling
+ * is exact, or gives what rounds to 0.
  */
 
 /* Random bits of element i: the finaliser of MurmurHash3 on a counter. */
@@ -77,14 +77,14 @@ CODEC_16(fp16, gcoll_half_round, fp16_dither, gcoll_half_widen)
 
 /* A format of bytes. LARGEST is the bits of the largest magnitude whose code, times the greatest scale, is
  * finite; larger numbers count as that one. */
-#define INT8_LARGEST   0x7f7e0000u /* 127 * 2^121 */
-#define INT8_TOP       0x007e0000u /* fraction of 127 = 1.984375 * 2^6 */
-#define INT8_EXPONENT  6
-#define INT8_SMALLEST  1           /* biased exponent of the least scale: 2^-126 */
-#define FP8_LARGEST    0x7f700000u /* 240 * 2^120 */
-#define FP8_TOP        0x00600000u /* fraction of 448 = 1.75 * 2^8 */
-#define FP8_EXPONENT   8
-#define FP8_SMALLEST   10          /* 2^-117: its least product, 2^-126, is a normal float32 */
+#define INT8_LARGEST  0x7f7e0000u /* 127 * 2^121 */
+#define INT8_TOP      0x007e0000u /* fraction of 127 = 1.984375 * 2^6 */
+#define INT8_EXPONENT 6
+#define INT8_SMALLEST 1           /* biased exponent of the least scale: 2^-126 */
+#define FP8_LARGEST   0x7f700000u /* 240 * 2^120 */
+#define FP8_TOP       0x00600000u /* fraction of 448 = 1.75 * 2^8 */
+#define FP8_EXPONENT  8
+#define FP8_SMALLEST  10 /* 2^-117: its least product, 2^-126, is a normal float32 */
 
 /* To the nearest whole number, to even: the last bit of 1.5 * 2^23 is 1, and its lower byte counts from 0. */
 static inline uint32_t int8_round(float value) {

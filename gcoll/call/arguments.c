@@ -226,18 +226,18 @@ static gcoll_status set_codec(gcoll_call *call, const gcoll_given *given, const 
     if (!gcoll_collective_takes_codec(given->collective))
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
-            "options.codec: is '%s' for %s; allowed are allreduce, reduce_scatter, allgather and broadcast", text,
-            gcoll_collective_name(given->collective));
+            "options.codec: is '%s' for %s; allowed are allreduce, reduce_scatter, allgather and broadcast",
+            text, gcoll_collective_name(given->collective));
     if (given->type != GCOLL_FLOAT32)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for type %s; allowed is float32", text,
-                           gcoll_type_name(given->type));
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for type %s; allowed is float32",
+                           text, gcoll_type_name(given->type));
     if (gcoll_collective_reduces(given->collective) && given->op != GCOLL_SUM && given->op != GCOLL_AVG)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for op %s; allowed are sum and avg",
                            text, gcoll_op_name(given->op));
     if (given->lists_input || given->lists_output)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
-                           "options.codec: is '%s', but the vector is a list of buffers; allowed is one buffer",
-                           text);
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "options.codec: is '%s', but the vector is a list of buffers; allowed is one buffer", text);
     call->codec = codec;
     return GCOLL_OK;
 }
@@ -778,8 +778,10 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
                            GCOLL_COLLECTIVE_COUNT - 1u);
     gcoll_status status =
         gcoll_options_read(&own, sizeof own, offsetof(gcoll_collective_options, memory), given);
-    const struct options options = {
-        .user_op = own.user_op, .same = own.same, .memory_limit_bytes = own.memory_limit_bytes, .codec = own.codec};
+    const struct options options = {.user_op = own.user_op,
+                                    .same = own.same,
+                                    .memory_limit_bytes = own.memory_limit_bytes,
+                                    .codec = own.codec};
     const gcoll_given shape = {.collective = collective,
                                .count = collective == GCOLL_BARRIER ? 0 : count,
                                .type = type,

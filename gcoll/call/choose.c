@@ -442,8 +442,7 @@ static void describe(struct explanation *e, const gcoll_call *call, gcoll_contex
     gcoll_text_add(&e->said, "%s of %llu %s%s%s by %u ranks: %s\n",
                    gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
                    gcoll_type_name((gcoll_type)call->type), has_codec ? " as " : "", has_codec ? codec : "",
-                   context->size,
-                   status == GCOLL_OK ? name : gcoll_last_error());
+                   context->size, status == GCOLL_OK ? name : gcoll_last_error());
     sort(e->candidates, e->count);
     for (size_t i = 0; i < e->count; i++) {
         const gcoll_candidate *candidate = &e->candidates[i];

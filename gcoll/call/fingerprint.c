@@ -17,8 +17,9 @@ enum {
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
-    AT_ELEMENT = 26, /* size of an element of the caller's own; 0: an element of the type. float32: codec_word */
-    AT_EXTRA = 28    /* average: the number of buffers; unequal blocks, or a list: a hash of their sizes */
+    AT_ELEMENT =
+        26,       /* size of an element of the caller's own; 0: an element of the type. float32: codec_word */
+    AT_EXTRA = 28 /* average: the number of buffers; unequal blocks, or a list: a hash of their sizes */
 };
 
 /* Flags. */
@@ -50,7 +51,8 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
 
 /* A codec but for its seed: its kind, whether it is stochastic, and its block. 0: none. */
 enum { CODEC_KIND_BITS = 3 };
-_Static_assert(GCOLL_CODEC_COUNT <= 1 << CODEC_KIND_BITS && GCOLL_CODEC_BLOCK_MAX / GCOLL_CODEC_BLOCK_STEP < 1 << 12,
+_Static_assert(GCOLL_CODEC_COUNT <= 1 << CODEC_KIND_BITS &&
+                   GCOLL_CODEC_BLOCK_MAX / GCOLL_CODEC_BLOCK_STEP < 1 << 12,
                "it fits into 16 bits");
 
 static uint64_t codec_word(const gcoll_codec *codec) {
@@ -98,9 +100,11 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
                                                              : call->root,
                  4);
     gcoll_put_le(bytes + AT_PLAN,
-                 gcoll_hash_word(gcoll_hash_text(GCOLL_HASH_START, text), call->codec.seed) ^ planned->mark, 8);
+                 gcoll_hash_word(gcoll_hash_text(GCOLL_HASH_START, text), call->codec.seed) ^ planned->mark,
+                 8);
     gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 2);
-    gcoll_put_le(bytes + AT_ELEMENT, gcoll_call_has_own_elements(call) ? call->element_bytes : codec_word(&call->codec), 2);
+    gcoll_put_le(bytes + AT_ELEMENT,
+                 gcoll_call_has_own_elements(call) ? call->element_bytes : codec_word(&call->codec), 2);
     put_count(bytes, context, call);
     if (planned->by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;

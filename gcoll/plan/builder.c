@@ -156,7 +156,8 @@ static bool same_place(gcoll_ref a, gcoll_ref b) {
     return a.space == b.space && a.index == b.index && a.offset == b.offset;
 }
 
-static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, uint64_t count, bool overwritten) {
+static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, uint64_t count,
+                      bool overwritten) {
     gcoll_spans *map = map_of(b, ref);
     if (!map ||
         (overwritten && same_place(ref, s->dst))) /* the write of this step waits for the same steps */
@@ -522,7 +523,8 @@ void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from,
     }
     gcoll_step s = *step;
     if (s.kind == GCOLL_STEP_FOLD || (gcoll_step_is_codec(&s) && count != s.count)) {
-        gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL, "plan: a plan that is staged or encoded can be changed by no pass");
+        gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL,
+                          "plan: a plan that is staged or encoded can be changed by no pass");
         return;
     }
     s.dependencies = s.first_successor = s.successors = 0;

@@ -38,7 +38,8 @@ static gcoll_status check_overlap(const struct check *c, gcoll_ref ref, uint64_t
     if (ref.space != s->dst.space || ref.index != s->dst.index ||
         (ref.offset == s->dst.offset && count == written))
         return GCOLL_OK;
-    if (ref.offset < s->dst.offset ? s->dst.offset - ref.offset >= count : ref.offset - s->dst.offset >= written)
+    if (ref.offset < s->dst.offset ? s->dst.offset - ref.offset >= count
+                                   : ref.offset - s->dst.offset >= written)
         return GCOLL_OK;
     return gcoll_error(GCOLL_ERR_INTERNAL,
                        "plan: step %u (%s) of rank %u: an operand overlaps the result in part", c->number,

@@ -22,10 +22,11 @@ static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_
 gcoll_status gcoll_codec_applies(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
     if (!gcoll_codec_is_set(&problem->codec) || algorithm->takes_codec)
         return GCOLL_OK;
-    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
-                       "codec: is %s, but %s does not give all ranks the result of one rank; `gcoll_plan list` "
-                       "shows the algorithms that do",
-                       gcoll_codec_name(problem->codec.kind), algorithm->name);
+    return gcoll_error(
+        GCOLL_ERR_UNSUPPORTED,
+        "codec: is %s, but %s does not give all ranks the result of one rank; `gcoll_plan list` "
+        "shows the algorithms that do",
+        gcoll_codec_name(problem->codec.kind), algorithm->name);
 }
 
 static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
@@ -54,7 +55,8 @@ static uint64_t segment_of(const gcoll_problem *problem) {
     const uint64_t block = problem->codec.block ? problem->codec.block : 1, rest = problem->segment % block;
     if (rest == 0)
         return problem->segment;
-    return problem->segment > UINT64_MAX - block ? problem->segment - rest : problem->segment + (block - rest);
+    return problem->segment > UINT64_MAX - block ? problem->segment - rest
+                                                 : problem->segment + (block - rest);
 }
 
 /* The order of the passes: average before several buffers, so that each element is divided once and then

@@ -5,12 +5,12 @@
  * DECODE; a receive that reduces, a receive to scratch and a DECODE_REDUCE. So sums are float32, and are
  * encoded at each hop.
  *
- * Results must have the same bits on every rank. So a rank that sends an element of its result decodes what it
- * encoded to its own result, too, once the element is final: no later step but a division writes it. And what
- * was received encoded, and is sent on unchanged, is sent on as it came. If it is sent on in other pieces, it
- * is encoded again, which changes nothing (codec.h): every element was first encoded in a block that begins at
- * a multiple of codec.block of the vector (gcoll_part_begin) or, in an allgather, of a rank's block. Pieces end
- * there.
+ * Results must have the same bits on every rank. So a rank that sends an element of its result decodes what
+ * it encoded to its own result, too, once the element is final: no later step but a division writes it. And
+ * what was received encoded, and is sent on unchanged, is sent on as it came. If it is sent on in other
+ * pieces, it is encoded again, which changes nothing (codec.h): every element was first encoded in a block
+ * that begins at a multiple of codec.block of the vector (gcoll_part_begin) or, in an allgather, of a rank's
+ * block. Pieces end there.
  *
  * In an allgather and a broadcast the sender's input counts as a result: it is copied to OUT first.
  *
@@ -22,11 +22,11 @@
 
 /* What is known of a range of OUT[0] when a step is emitted. */
 typedef struct known {
-    uint32_t written;  /* the latest step that wrote it, + 1; 0: none */
-    bool is_decoded;   /* its elements are decoded values */
-    uint32_t encoded;  /* the latest step that has an encoding of elements from here on, + 1; 0: none */
-    uint64_t count;    /* of these elements */
-    gcoll_ref words;   /* where the encoding lies */
+    uint32_t written; /* the latest step that wrote it, + 1; 0: none */
+    bool is_decoded;  /* its elements are decoded values */
+    uint32_t encoded; /* the latest step that has an encoding of elements from here on, + 1; 0: none */
+    uint64_t count;   /* of these elements */
+    gcoll_ref words;  /* where the encoding lies */
 } known;
 
 typedef struct pass {
@@ -44,7 +44,8 @@ typedef struct pass {
 static gcoll_ref place(const pass *x, gcoll_ref ref) {
     if (!x->joins || ref.space != GCOLL_IN)
         return ref;
-    const uint64_t first = x->problem->collective == GCOLL_ALLGATHER ? gcoll_block_begin(x->problem, x->problem->rank) : 0;
+    const uint64_t first =
+        x->problem->collective == GCOLL_ALLGATHER ? gcoll_block_begin(x->problem, x->problem->rank) : 0;
     return gcoll_out(ref.index, first + ref.offset);
 }
 
@@ -136,7 +137,8 @@ static void emit_codec(const pass *x, gcoll_step step, gcoll_step_kind kind, gco
     }
 }
 
-static void emit_message(const pass *x, gcoll_step step, gcoll_step_kind kind, gcoll_ref words, uint64_t count) {
+static void emit_message(const pass *x, gcoll_step step, gcoll_step_kind kind, gcoll_ref words,
+                         uint64_t count) {
     step.kind = (uint8_t)kind;
     step.received_first = false;
     step.a = step.dst = step.b = words;

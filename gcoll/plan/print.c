@@ -6,8 +6,8 @@
 
 const char *gcoll_step_kind_name(uint32_t kind) {
     static const char *const names[GCOLL_STEP_KIND_COUNT] = {
-        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold",
-        "encode", "decode", "decode and reduce"};
+        "send",   "receive", "receive and reduce", "reduce", "copy", "divide", "fold",
+        "encode", "decode",  "decode and reduce"};
     return kind < GCOLL_STEP_KIND_COUNT ? names[kind] : "?";
 }
 

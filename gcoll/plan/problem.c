@@ -212,9 +212,10 @@ static gcoll_status check_codec(const gcoll_problem *p) {
     if (status != GCOLL_OK || !gcoll_codec_is_set(&p->codec))
         return status;
     if (!gcoll_collective_takes_codec(p->collective))
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
-                           "codec: is %s for %s; allowed are allreduce, reduce_scatter, allgather and broadcast",
-                           gcoll_codec_name(p->codec.kind), gcoll_collective_name(p->collective));
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "codec: is %s for %s; allowed are allreduce, reduce_scatter, allgather and broadcast",
+            gcoll_codec_name(p->codec.kind), gcoll_collective_name(p->collective));
     if (gcoll_problem_is_staged(p))
         return gcoll_error(GCOLL_ERR_UNSUPPORTED,
                            "codec: is %s for buffers in device memory; allowed are buffers in host memory",

@@ -5,8 +5,8 @@
  * ranks have the same bits only if what they have was rounded once, by one rank, and passed on.
  *
  * Encoding rounded values again changes nothing, by the rule of gcoll/base/codec.h: if the codec has no
- * blocks, or if all elements of a block come from one block of one ENCODE. Such elements keep their values. All
- * others are rounded anew, also where their bits would happen to stay.
+ * blocks, or if all elements of a block come from one block of one ENCODE. Such elements keep their values.
+ * All others are rounded anew, also where their bits would happen to stay.
  *
  * Encoded elements are words. A word holds the number of the encoding, and its place is the word's position;
  * so words are decoded only if all of one encoding are there, in order.
@@ -18,9 +18,9 @@
 #include "gcoll/plan/verify_internal.h"
 
 /* Origins: by node. Of words: WORDS and the number of the encoding. Of rounded values: FIRST plus twice the
- * number, plus 1 if the element was rounded together with elements of other places of the vector; its block is
- * then not known again. ANYWHERE: rounded by itself and to nearest, which gives the same bits on every rank.
- * 0: neither. */
+ * number, plus 1 if the element was rounded together with elements of other places of the vector; its block
+ * is then not known again. ANYWHERE: rounded by itself and to nearest, which gives the same bits on every
+ * rank. 0: neither. */
 #define ANYWHERE UINT32_C(1)
 #define FIRST    UINT32_C(2)
 #define WORDS    (UINT32_C(1) << 31)
@@ -86,7 +86,8 @@ static bool is_one_block(const encoder *x, uint64_t i, uint64_t begin, uint64_t 
 
 /* The end of the blocks from `begin` on that are treated alike, as they lie in piece i. */
 static uint64_t end_of_run(const encoder *x, uint64_t i, uint64_t begin, uint64_t end) {
-    const uint64_t piece_end = gcoll_verify_end(x->from, i), whole = (piece_end - begin) / x->block * x->block;
+    const uint64_t piece_end = gcoll_verify_end(x->from, i),
+                   whole = (piece_end - begin) / x->block * x->block;
     const bool alike = !has_block(origin_of(x, i)) || place_of(x, i, begin) % x->block == 0;
     return alike && whole > 0 ? begin + whole : end;
 }
@@ -131,8 +132,13 @@ gcoll_status gcoll_verify_encode(gcoll_verifier *v, pieces_t *list) {
     gcoll_verify_encoding *made = &encodings->at[number];
     *made = (gcoll_verify_encoding){.position = list->at[0].shift};
     made->decoded.size = list->size;
-    const encoder x = {v, list, &made->decoded, number, codec->block,
-                       codec->block == 0 && !codec->is_stochastic, made->position};
+    const encoder x = {v,
+                       list,
+                       &made->decoded,
+                       number,
+                       codec->block,
+                       codec->block == 0 && !codec->is_stochastic,
+                       made->position};
     status = codec->block > 0 ? encode_blocks(&x) : encode_elements(&x);
     piece_t piece = {0, 0, 0};
     if (!status)

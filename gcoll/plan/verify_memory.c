@@ -46,8 +46,8 @@ gcoll_status gcoll_verify_append(pieces_t *list, piece_t piece) {
 
 /* Copies the pieces of a range to `list`, with offsets from the range's start. Fails if an element was never
  * written. */
-static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_ref ref,
-                         uint64_t count, pieces_t *list) {
+static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_ref ref, uint64_t count,
+                         pieces_t *list) {
     const pieces_t *memory = memory_of(v, rank, ref);
     list->count = 0;
     list->size = count;

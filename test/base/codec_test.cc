@@ -40,9 +40,9 @@ std::vector<std::string> sets() {
 // ---- The oracle: what decoding gives, by the formats of docs/codecs.md ------------------------------------
 
 struct Format {
-    double largest;   // of a code
-    int least_scale;  // exponent
-    double clamp;     // numbers of larger magnitude count as this one
+    double largest;  // of a code
+    int least_scale; // exponent
+    double clamp;    // numbers of larger magnitude count as this one
 };
 
 Format format_of(const gcoll_codec &codec) {
@@ -99,7 +99,8 @@ Floats expected(const gcoll_codec &codec, const Floats &x) {
     return made;
 }
 
-// ---- The codecs --------------------------------------------------------------------------------------------
+// ---- The codecs
+// --------------------------------------------------------------------------------------------
 
 // Encodes and decodes by one set, in memory at an odd place between guards.
 struct Coded {
@@ -110,10 +111,12 @@ struct Coded {
 constexpr size_t kGuard = 67;
 constexpr unsigned char kMark = 0xa7;
 
-Coded pass(const std::string &set, const gcoll_codec &codec, const Floats &x, const uint32_t *noise = nullptr) {
+Coded pass(const std::string &set, const gcoll_codec &codec, const Floats &x,
+           const uint32_t *noise = nullptr) {
     const gcoll_codec_kernels *kernels = gcoll_codec_kernels_in(set.c_str(), codec.kind);
     const size_t bytes = gcoll_codec_bytes(&codec, x.size());
-    std::vector<unsigned char> code(bytes + 2 * kGuard, kMark), from(4 * x.size() + 1), to(4 * x.size() + 2 * kGuard, kMark);
+    std::vector<unsigned char> code(bytes + 2 * kGuard, kMark), from(4 * x.size() + 1),
+        to(4 * x.size() + 2 * kGuard, kMark);
     memcpy(from.data() + 1, x.data(), 4 * x.size());
     kernels->encode(code.data() + kGuard, from.data() + 1, x.size(), codec.block, noise);
     kernels->decode(to.data() + kGuard, code.data() + kGuard, x.size(), codec.block);
@@ -171,8 +174,8 @@ void compare(const gcoll_codec &codec, const Floats &x) {
         const Coded made = pass(set, codec, x);
         for (size_t i = 0; i < x.size(); i++)
             ASSERT_TRUE(same_value(codec, made.values[i], right[i]))
-                << "element " << i << " of " << x.size() << ", " << x[i] << ", gives " << made.values[i] << ", not "
-                << right[i];
+                << "element " << i << " of " << x.size() << ", " << x[i] << ", gives " << made.values[i]
+                << ", not " << right[i];
         if (first.bytes.empty())
             first = made;
         EXPECT_EQ(first.bytes, made.bytes);
@@ -194,10 +197,13 @@ TEST_P(Codecs, GiveWhatTheOracleGives) {
 TEST_P(Codecs, TakeSpecialNumbers) {
     const gcoll_codec codec = codec_of(GetParam());
     const float most = std::numeric_limits<float>::max(), least = std::numeric_limits<float>::denorm_min();
-    const float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+    const float infinity = std::numeric_limits<float>::infinity(),
+                nan = std::numeric_limits<float>::quiet_NaN();
     const float normal = std::numeric_limits<float>::min();
-    for (float special : {0.0f, -0.0f, least, -least, normal, -normal, std::nextafter(normal, 0.0f), most, -most,
-                          infinity, -infinity, nan, -nan, 65504.0f, 65520.0f, 127.0f, 127.5f, 448.0f, 464.0f, 1.0f}) {
+    for (float special :
+         {0.0f,     -0.0f,  least,    -least,    normal, -normal, std::nextafter(normal, 0.0f),
+          most,     -most,  infinity, -infinity, nan,    -nan,    65504.0f,
+          65520.0f, 127.0f, 127.5f,   448.0f,    464.0f, 1.0f}) {
         compare(codec, Floats(200, special));
         for (size_t at : {0, 5, 31, 130}) {
             Floats x(200, 1.0f);
@@ -220,7 +226,8 @@ TEST_P(Codecs, LoseNoNumberThatIsNotFinite) {
             x[at] = bad;
             const Floats got = pass("plain", codec, x).values;
             for (size_t i = 0; i < x.size(); i++)
-                EXPECT_EQ(i / block != at / block, std::isfinite(got[i])) << i << " of a vector whose " << at << " is bad";
+                EXPECT_EQ(i / block != at / block, std::isfinite(got[i]))
+                    << i << " of a vector whose " << at << " is bad";
         }
 }
 
@@ -253,12 +260,15 @@ TEST_P(Codecs, ChangeNothingTheSecondTime) {
         for (const std::string &set : sets()) {
             const Floats twice = pass(set, codec, once, round % 5 ? &key : nullptr).values;
             for (size_t i = 0; i < x.size(); i++)
-                ASSERT_TRUE(same_value(codec, twice[i], once[i])) << set << ": " << once[i] << " and " << twice[i];
+                ASSERT_TRUE(same_value(codec, twice[i], once[i]))
+                    << set << ": " << once[i] << " and " << twice[i];
         }
         const size_t block = codec.block ? codec.block : 1;
         for (size_t at = 0; at + block <= x.size(); at += block) { // part of one block
-            const size_t from = at + random.engine() % block, to = from + 1 + random.engine() % (at + block - from);
-            const Floats part(once.begin() + static_cast<ptrdiff_t>(from), once.begin() + static_cast<ptrdiff_t>(to));
+            const size_t from = at + random.engine() % block,
+                         to = from + 1 + random.engine() % (at + block - from);
+            const Floats part(once.begin() + static_cast<ptrdiff_t>(from),
+                              once.begin() + static_cast<ptrdiff_t>(to));
             const Floats again = pass("plain", codec, part).values;
             for (size_t i = 0; i < part.size(); i++)
                 ASSERT_TRUE(same_value(codec, again[i], part[i])) << part[i] << " and " << again[i];
@@ -266,10 +276,11 @@ TEST_P(Codecs, ChangeNothingTheSecondTime) {
     }
 }
 
-// ---- Error bounds ------------------------------------------------------------------------------------------
+// ---- Error bounds
+// ------------------------------------------------------------------------------------------
 
-// The bounds of docs/codecs.md: of one rounding, relative to the element (bf16, fp16) or the largest magnitude
-// of its block, and the least absolute one.
+// The bounds of docs/codecs.md: of one rounding, relative to the element (bf16, fp16) or the largest
+// magnitude of its block, and the least absolute one.
 struct Bound {
     double relative, absolute;
 };
@@ -289,13 +300,13 @@ Bound bound_of(const gcoll_codec &codec) {
 }
 
 // A million sums of up to 9 vectors, as they go along a chain of ranks: each partial sum is encoded, and the
-// result, too. With R encodings, eps and delta of one, and terms x_r whose block has a largest magnitude M_r, no
-// element is off by more than ((1 + eps + 2^-24)^R - 1) sum M_r + 2 R delta.
+// result, too. With R encodings, eps and delta of one, and terms x_r whose block has a largest magnitude M_r,
+// no element is off by more than ((1 + eps + 2^-24)^R - 1) sum M_r + 2 R delta.
 TEST_P(Codecs, KeepTheirBoundInAMillionSums) {
     for (bool stochastic : {false, true}) {
         const std::string text = GetParam();
-        const gcoll_codec codec =
-            codec_of(text + (stochastic ? (text.find(':') == std::string::npos ? ":seed=5" : ",seed=5") : ""));
+        const gcoll_codec codec = codec_of(
+            text + (stochastic ? (text.find(':') == std::string::npos ? ":seed=5" : ",seed=5") : ""));
         const Bound bound = bound_of(codec);
         const size_t n = 8;
         Random random(4);
@@ -314,7 +325,8 @@ TEST_P(Codecs, KeepTheirBoundInAMillionSums) {
                 for (size_t i = 0; i < n; i += 2) { // two numbers of 32 bits from each of 64
                     const uint64_t bits = random.engine();
                     x[i] = static_cast<float>(unit * (static_cast<double>(bits >> 32) * 0x1p-31 - 1));
-                    x[i + 1] = static_cast<float>(unit * (static_cast<double>(bits & 0xffffffff) * 0x1p-31 - 1));
+                    x[i + 1] =
+                        static_cast<float>(unit * (static_cast<double>(bits & 0xffffffff) * 0x1p-31 - 1));
                 }
                 for (float v : x)
                     largest = std::max(largest, std::fabs(static_cast<double>(v)));
@@ -338,7 +350,8 @@ TEST_P(Codecs, KeepTheirBoundInAMillionSums) {
     }
 }
 
-// ---- Rounding at random ------------------------------------------------------------------------------------
+// ---- Rounding at random
+// ------------------------------------------------------------------------------------
 
 // Goes to one of the two neighbours, to each as often as the distance asks for, and so is right in the mean.
 TEST_P(Codecs, AreRightInTheMeanWithASeed) {
@@ -352,7 +365,8 @@ TEST_P(Codecs, AreRightInTheMeanWithASeed) {
         for (int round = 0; round < rounds; round++) {
             const uint32_t key = static_cast<uint32_t>(random.engine());
             const Floats got = pass(set, codec, x, &key).values;
-            ASSERT_EQ(0, memcmp(got.data(), pass("plain", codec, x, &key).values.data(), 4 * x.size())) << set;
+            ASSERT_EQ(0, memcmp(got.data(), pass("plain", codec, x, &key).values.data(), 4 * x.size()))
+                << set;
             for (size_t i = 0; i < x.size(); i++)
                 mean[i] += static_cast<double>(got[i]) / rounds;
         }
@@ -362,7 +376,8 @@ TEST_P(Codecs, AreRightInTheMeanWithASeed) {
             double gap = codec.kind == GCOLL_CODEC_INT8
                              ? std::ldexp(1, scale_of(codec, &x[begin], std::min(block, x.size() - begin)))
                              : bound_of(codec).relative * 2;
-            EXPECT_NEAR(mean[i], static_cast<double>(x[i]), gap * 5 * 0.5 / std::sqrt(rounds) + gap / 1000) << x[i];
+            EXPECT_NEAR(mean[i], static_cast<double>(x[i]), gap * 5 * 0.5 / std::sqrt(rounds) + gap / 1000)
+                << x[i];
             total += mean[i] - static_cast<double>(x[i]);
             gaps += gap;
         }
@@ -372,11 +387,13 @@ TEST_P(Codecs, AreRightInTheMeanWithASeed) {
 
 INSTANTIATE_TEST_SUITE_P(All, Codecs, ::testing::ValuesIn(kCodecs), [](const auto &info) {
     std::string name = info.param;
-    std::replace_if(name.begin(), name.end(), [](char c) { return !isalnum(static_cast<unsigned char>(c)); }, '_');
+    std::replace_if(
+        name.begin(), name.end(), [](char c) { return !isalnum(static_cast<unsigned char>(c)); }, '_');
     return name;
 });
 
-// ---- Texts ---------------------------------------------------------------------------------------------------
+// ---- Texts
+// ---------------------------------------------------------------------------------------------------
 
 TEST(CodecTexts, AreReadAndWritten) {
     const struct {
@@ -434,7 +451,8 @@ TEST(CodecTexts, ThatAreWrongSayWhatIsAllowed) {
 }
 
 TEST(CodecTexts, SayHowManyBytes) {
-    const gcoll_codec int8 = codec_of("int8:block=128"), bf16 = codec_of("bf16"), fp8 = codec_of("fp8:block=32");
+    const gcoll_codec int8 = codec_of("int8:block=128"), bf16 = codec_of("bf16"),
+                      fp8 = codec_of("fp8:block=32");
     EXPECT_EQ(129u, gcoll_codec_bytes(&int8, 128));
     EXPECT_EQ(131u, gcoll_codec_bytes(&int8, 129));
     EXPECT_EQ(33u, gcoll_codec_words(&int8, 129));

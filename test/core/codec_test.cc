@@ -1,5 +1,5 @@
-// options.codec of the collectives: results are within the bound of docs/codecs.md, have the same bits on every
-// rank, and are those of a plain oracle; wrong uses are refused by name. Ranks are threads.
+// options.codec of the collectives: results are within the bound of docs/codecs.md, have the same bits on
+// every rank, and are those of a plain oracle; wrong uses are refused by name. Ranks are threads.
 #include "test/kit/calls.h"
 
 #include <algorithm>
@@ -45,8 +45,8 @@ Floats vector_of(uint32_t rank, uint32_t buffer, uint64_t count) {
     return x;
 }
 
-// The largest magnitude of the elements that may share a block with element i: blocks begin at a multiple of the
-// block's length (`cut`), or anywhere.
+// The largest magnitude of the elements that may share a block with element i: blocks begin at a multiple of
+// the block's length (`cut`), or anywhere.
 double largest_near(const Floats &x, uint64_t i, const Bound &bound, bool cut) {
     const uint64_t begin = cut ? i / bound.block * bound.block : i < bound.block ? 0 : i - bound.block + 1;
     const uint64_t end = std::min<uint64_t>(x.size(), (cut ? begin : i) + bound.block);
@@ -84,8 +84,8 @@ struct Results {
     }
 };
 
-const char *const kCodecs[] = {"bf16", "fp16", "int8:block=128", "int8:block=8", "fp8:block=32", "fp8:block=32,seed=9",
-                               "bf16:seed=1"};
+const char *const kCodecs[] = {
+    "bf16", "fp16", "int8:block=128", "int8:block=8", "fp8:block=32", "fp8:block=32,seed=9", "bf16:seed=1"};
 const uint64_t kCounts[] = {0, 1, 7, 100, 1000, 5003};
 
 class CodecCalls : public ::testing::TestWithParam<std::tuple<const char *, uint32_t>> {
@@ -102,8 +102,8 @@ gcoll_allreduce_options allreduce_options(const char *codec, const char *algorit
     return options;
 }
 
-void allreduce(const Job &job, const std::string &codec, const std::string &algorithm, uint64_t count, gcoll_op op,
-               bool in_place) {
+void allreduce(const Job &job, const std::string &codec, const std::string &algorithm, uint64_t count,
+               gcoll_op op, bool in_place) {
     SCOPED_TRACE(codec + ", " + algorithm + ", " + std::to_string(count) + " elements");
     Results results(job.size);
     std::vector<Floats> inputs;
@@ -112,8 +112,9 @@ void allreduce(const Job &job, const std::string &codec, const std::string &algo
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         const gcoll_allreduce_options options = allreduce_options(codec.c_str(), algorithm.c_str());
         Floats in = inputs[rank], out(count, -1.0f);
-        EXPECT_GCOLL_OK(gcoll_allreduce(context, in_place ? nullptr : in.data(), in_place ? in.data() : out.data(),
-                                        count, GCOLL_FLOAT32, op, &options));
+        EXPECT_GCOLL_OK(gcoll_allreduce(context, in_place ? nullptr : in.data(),
+                                        in_place ? in.data() : out.data(), count, GCOLL_FLOAT32, op,
+                                        &options));
         if (!in_place)
             EXPECT_EQ(inputs[rank], in);
         results.of[rank] = in_place ? in : out;
@@ -135,7 +136,8 @@ TEST_P(CodecCalls, AllreduceIsWithinTheBound) {
 TEST_P(CodecCalls, EveryAlgorithmThatTakesCodecs) {
     for (const char *algorithm :
          {"ring:segment=512", "sorted_linear_tree", "pre_reduced_ring", "rabenseifner", "halving_doubling",
-          "ring_chunked", "segmented_ring", "linear", "nonoverlapping", "tree_pipelined", "star", "circle", "recursive"})
+          "ring_chunked", "segmented_ring", "linear", "nonoverlapping", "tree_pipelined", "star", "circle",
+          "recursive"})
         for (const char *codec : {"int8:block=8", "bf16"})
             for (uint64_t count : {13, 1003})
                 allreduce(job(), codec, algorithm, count, GCOLL_SUM, count == 13);
@@ -157,7 +159,8 @@ TEST_P(CodecCalls, SeveralBuffers) {
         options.buffers = 2;
         options.inputs = from;
         options.outputs = to;
-        EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, nullptr, count, GCOLL_FLOAT32, GCOLL_SUM, &options));
+        EXPECT_GCOLL_OK(
+            gcoll_allreduce(context, nullptr, nullptr, count, GCOLL_FLOAT32, GCOLL_SUM, &options));
         EXPECT_EQ(out[0], out[1]);
         results.of[rank] = out[1];
     });
@@ -190,8 +193,9 @@ TEST_P(CodecCalls, ReduceScatter) {
                     for (uint64_t i = 0; i < counts[rank]; i++)
                         check_sum(inputs, begin[rank] + i, 1, out[i], bound_of(codec), size(), false);
                     // In place, only the block of this rank changes.
-                    EXPECT_GCOLL_OK(gcoll_reduce_scatter_v(context, in.data(), in.data() + begin[rank], counts.data(),
-                                                           GCOLL_FLOAT32, GCOLL_SUM, &options));
+                    EXPECT_GCOLL_OK(gcoll_reduce_scatter_v(context, in.data(), in.data() + begin[rank],
+                                                           counts.data(), GCOLL_FLOAT32, GCOLL_SUM,
+                                                           &options));
                     for (uint64_t i = 0; i < in.size(); i++)
                         if (i < begin[rank] || i >= begin[rank + 1])
                             ASSERT_EQ(inputs[rank][i], in[i]) << i;
@@ -219,21 +223,23 @@ TEST_P(CodecCalls, Allgather) {
                     options.algorithm = algorithm;
                     Floats in = vector_of(rank, 0, counts[rank]), out(begin[size()], -1.0f);
                     std::copy(in.begin(), in.end(), out.begin() + static_cast<ptrdiff_t>(begin[rank]));
-                    EXPECT_GCOLL_OK(gcoll_allgather_v(context, in_place ? out.data() + begin[rank] : in.data(),
+                    EXPECT_GCOLL_OK(gcoll_allgather_v(context,
+                                                      in_place ? out.data() + begin[rank] : in.data(),
                                                       out.data(), counts.data(), GCOLL_FLOAT32, &options));
                     results.of[rank] = out;
                 });
                 results.expect_same();
                 for (uint32_t r = 0; r < size(); r++)
                     for (uint64_t i = 0; i < counts[r]; i++)
-                        check_sum({vector_of(r, 0, counts[r])}, i, 1, results.of[0][begin[r] + i], bound_of(codec),
-                                  size() > 1 ? 1 : 0, true);
+                        check_sum({vector_of(r, 0, counts[r])}, i, 1, results.of[0][begin[r] + i],
+                                  bound_of(codec), size() > 1 ? 1 : 0, true);
             }
 }
 
 TEST_P(CodecCalls, Broadcast) {
     for (const char *codec : {"bf16", "int8:block=16", "int8:block=16,seed=3"})
-        for (const char *algorithm : {"auto", "binomial", "chain", "scatter_allgather", "one_to_all", "arrival_tree"})
+        for (const char *algorithm :
+             {"auto", "binomial", "chain", "scatter_allgather", "one_to_all", "arrival_tree"})
             for (uint64_t count : {5, 700}) {
                 const uint32_t root = size() / 2;
                 Results results(size());
@@ -243,7 +249,8 @@ TEST_P(CodecCalls, Broadcast) {
                     options.codec = codec;
                     options.algorithm = algorithm;
                     Floats data = rank == root ? vector_of(root, 0, count) : Floats(count, -1.0f);
-                    EXPECT_GCOLL_OK(gcoll_broadcast(context, data.data(), count, GCOLL_FLOAT32, root, &options));
+                    EXPECT_GCOLL_OK(
+                        gcoll_broadcast(context, data.data(), count, GCOLL_FLOAT32, root, &options));
                     results.of[rank] = data;
                 });
                 results.expect_same();
@@ -276,7 +283,8 @@ TEST_P(CodecCalls, SpecialNumbers) {
         results.expect_same();
         const Floats &got = results.of[0];
         for (uint64_t i = 0; i < count; i++) {
-            const bool bad = size() == 1 ? i == 10 || i == 77 : i / block == 10 / block || i / block == 77 / block;
+            const bool bad =
+                size() == 1 ? i == 10 || i == 77 : i / block == 10 / block || i / block == 77 / block;
             EXPECT_EQ(!bad, std::isfinite(got[i])) << codec << " " << i;
             if (!bad && (i < 200 || i >= 264))
                 EXPECT_EQ(0.0f, got[i]) << codec << " " << i;
@@ -324,8 +332,8 @@ TEST_P(CodecCalls, StartedAndPersistent) {
         options.keep_input = 1;
         Floats x = inputs[rank], y(count);
         gcoll_request *request = nullptr;
-        EXPECT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, x.data(), count, GCOLL_FLOAT32, GCOLL_SUM, &options,
-                                              &request));
+        EXPECT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, x.data(), count, GCOLL_FLOAT32, GCOLL_SUM,
+                                              &options, &request));
         EXPECT_GCOLL_OK(gcoll_request_wait(&request));
         gcoll_operation *operation = nullptr;
         EXPECT_GCOLL_OK(gcoll_allreduce_create(context, inputs[rank].data(), y.data(), count, GCOLL_FLOAT32,
@@ -343,7 +351,8 @@ TEST_P(CodecCalls, StartedAndPersistent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CodecCalls,
-                         ::testing::Combine(transports(), ::testing::Values(1u, 2u, 3u, 5u, 8u)), [](const auto &info) {
+                         ::testing::Combine(transports(), ::testing::Values(1u, 2u, 3u, 5u, 8u)),
+                         [](const auto &info) {
                              return std::string(std::get<0>(info.param)) + "_" +
                                     std::to_string(std::get<1>(info.param));
                          });
@@ -351,40 +360,46 @@ INSTANTIATE_TEST_SUITE_P(Jobs, CodecCalls,
 // ---- What is refused --------------------------------------------------------------------------------------
 
 TEST(CodecRefusals, NameWhatIsWrong) {
-    run_threads(job_on("inproc", 1), [](uint32_t, gcoll_context *context) {
-        gcoll_allreduce_options options;
-        gcoll_allreduce_options_init(&options);
-        gcoll_collective_options general;
-        gcoll_collective_options_init(&general);
-        double wide[4] = {1, 2, 3, 4};
-        float x[4] = {1, 2, 3, 4};
-        options.codec = general.codec = "int8:block=8";
-        EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
-                  gcoll_allreduce(context, nullptr, wide, 4, GCOLL_FLOAT64, GCOLL_SUM, &options));
-        EXPECT_TRUE(says("options.codec: is 'int8:block=8' for type float64; allowed is float32")) << gcoll_last_error();
-        EXPECT_EQ(GCOLL_ERR_UNSUPPORTED, gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_MAX, &options));
-        EXPECT_TRUE(says("for op max; allowed are sum and avg")) << gcoll_last_error();
-        EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
-                  gcoll_reduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, 0, &general));
-        EXPECT_TRUE(says("for reduce; allowed are allreduce, reduce_scatter, allgather and broadcast"))
-            << gcoll_last_error();
-        void *const outputs[] = {x};
-        const uint64_t counts[] = {4};
-        EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
-                  gcoll_allreduce_list(context, nullptr, outputs, counts, 1, GCOLL_FLOAT32, GCOLL_SUM, &options));
-        EXPECT_TRUE(says("is a list of buffers")) << gcoll_last_error();
-        options.algorithm = "recursive_doubling";
-        EXPECT_EQ(GCOLL_ERR_UNSUPPORTED, gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, &options));
-        EXPECT_TRUE(says("codec: is int8, but recursive_doubling")) << gcoll_last_error();
-        options.algorithm = nullptr;
-        options.codec = "int9";
-        EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, &options));
-        EXPECT_TRUE(says("codec: is 'int9'; allowed are none, bf16")) << gcoll_last_error();
-        for (const char *none : {"", "none"}) {
-            options.codec = none;
-            EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, &options));
-        }
-    });
+    run_threads(
+        job_on("inproc", 1),
+        [](uint32_t, gcoll_context *context) {
+            gcoll_allreduce_options options;
+            gcoll_allreduce_options_init(&options);
+            gcoll_collective_options general;
+            gcoll_collective_options_init(&general);
+            double wide[4] = {1, 2, 3, 4};
+            float x[4] = {1, 2, 3, 4};
+            options.codec = general.codec = "int8:block=8";
+            EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
+                      gcoll_allreduce(context, nullptr, wide, 4, GCOLL_FLOAT64, GCOLL_SUM, &options));
+            EXPECT_TRUE(says("options.codec: is 'int8:block=8' for type float64; allowed is float32"))
+                << gcoll_last_error();
+            EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
+                      gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_MAX, &options));
+            EXPECT_TRUE(says("for op max; allowed are sum and avg")) << gcoll_last_error();
+            EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
+                      gcoll_reduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, 0, &general));
+            EXPECT_TRUE(says("for reduce; allowed are allreduce, reduce_scatter, allgather and broadcast"))
+                << gcoll_last_error();
+            void *const outputs[] = {x};
+            const uint64_t counts[] = {4};
+            EXPECT_EQ(GCOLL_ERR_UNSUPPORTED, gcoll_allreduce_list(context, nullptr, outputs, counts, 1,
+                                                                  GCOLL_FLOAT32, GCOLL_SUM, &options));
+            EXPECT_TRUE(says("is a list of buffers")) << gcoll_last_error();
+            options.algorithm = "recursive_doubling";
+            EXPECT_EQ(GCOLL_ERR_UNSUPPORTED,
+                      gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, &options));
+            EXPECT_TRUE(says("codec: is int8, but recursive_doubling")) << gcoll_last_error();
+            options.algorithm = nullptr;
+            options.codec = "int9";
+            EXPECT_EQ(GCOLL_ERR_INVALID,
+                      gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, &options));
+            EXPECT_TRUE(says("codec: is 'int9'; allowed are none, bf16")) << gcoll_last_error();
+            for (const char *none : {"", "none"}) {
+                options.codec = none;
+                EXPECT_GCOLL_OK(gcoll_allreduce(context, nullptr, x, 4, GCOLL_FLOAT32, GCOLL_SUM, &options));
+            }
+        });
 }
 
 // Ranks that differ in the codec are told both.
@@ -414,24 +429,26 @@ TEST(CodecRefusals, RanksThatDisagreeAreToldBoth) {
 }
 
 TEST(CodecExplanations, NameTheCodecAndPriceItsBytes) {
-    run_threads(job_on("inproc", 4), [](uint32_t, gcoll_context *context) {
-        gcoll_collective_options options;
-        gcoll_collective_options_init(&options);
-        char plain[8192], coded[8192];
-        EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 1 << 20, GCOLL_FLOAT32, GCOLL_SUM, 0, &options,
-                                              plain, sizeof plain));
-        options.codec = "int8";
-        EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 1 << 20, GCOLL_FLOAT32, GCOLL_SUM, 0, &options,
-                                              coded, sizeof coded));
-        EXPECT_NE(nullptr, strstr(coded, "float32 as int8:block=128 by 4 ranks")) << coded;
-        EXPECT_NE(nullptr, strstr(coded, "takes no codec")) << coded;
-        auto sent = [](const char *text) {
-            const char *row = strstr(text, "\n  ring ");
-            const char *at = row ? strstr(row, "sent ") : nullptr;
-            return at ? atof(at + 5) : 0.0;
-        };
-        EXPECT_NEAR(sent(plain) * (1 + 1.0 / 128) / 4, sent(coded), 1) << plain << coded;
-    });
+    run_threads(
+        job_on("inproc", 4),
+        [](uint32_t, gcoll_context *context) {
+            gcoll_collective_options options;
+            gcoll_collective_options_init(&options);
+            char plain[8192], coded[8192];
+            EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 1 << 20, GCOLL_FLOAT32, GCOLL_SUM,
+                                                  0, &options, plain, sizeof plain));
+            options.codec = "int8";
+            EXPECT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLREDUCE, 1 << 20, GCOLL_FLOAT32, GCOLL_SUM,
+                                                  0, &options, coded, sizeof coded));
+            EXPECT_NE(nullptr, strstr(coded, "float32 as int8:block=128 by 4 ranks")) << coded;
+            EXPECT_NE(nullptr, strstr(coded, "takes no codec")) << coded;
+            auto sent = [](const char *text) {
+                const char *row = strstr(text, "\n  ring ");
+                const char *at = row ? strstr(row, "sent ") : nullptr;
+                return at ? atof(at + 5) : 0.0;
+            };
+            EXPECT_NEAR(sent(plain) * (1 + 1.0 / 128) / 4, sent(coded), 1) << plain << coded;
+        });
 }
 
 } // namespace

@@ -1,6 +1,6 @@
-// The verifier on plans whose messages are encoded: it proves every algorithm that takes a codec over a grid, and
-// catches mutations. A mutant that it accepts is run on numbers: all ranks must get the same bits, close to the
-// exact sums.
+// The verifier on plans whose messages are encoded: it proves every algorithm that takes a codec over a grid,
+// and catches mutations. A mutant that it accepts is run on numbers: all ranks must get the same bits, close
+// to the exact sums.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -63,9 +63,11 @@ std::vector<const gcoll_algorithm *> with_codecs(gcoll_collective collective) {
     return found;
 }
 
-const gcoll_collective kCollectives[] = {GCOLL_ALLREDUCE, GCOLL_REDUCE_SCATTER, GCOLL_ALLGATHER, GCOLL_BROADCAST};
+const gcoll_collective kCollectives[] = {GCOLL_ALLREDUCE, GCOLL_REDUCE_SCATTER, GCOLL_ALLGATHER,
+                                         GCOLL_BROADCAST};
 
-// ---- The grid ----------------------------------------------------------------------------------------------
+// ---- The grid
+// ----------------------------------------------------------------------------------------------
 
 void prove(const gcoll_algorithm &algorithm, const Operation &operation) {
     const gcoll_problem &p = operation.problem;
@@ -81,7 +83,8 @@ void prove(const gcoll_algorithm &algorithm, const Operation &operation) {
     else if (!gcoll_collective_reduces(p.collective))
         EXPECT_EQ(1u, report.encodings);
     else // at most once a rank, as docs/codecs.md says
-        EXPECT_TRUE(report.encodings >= 1 && report.encodings <= p.size) << report.encodings << " of " << p.size;
+        EXPECT_TRUE(report.encodings >= 1 && report.encodings <= p.size)
+            << report.encodings << " of " << p.size;
 }
 
 class CodecGrid : public ::testing::TestWithParam<uint32_t> {};
@@ -99,7 +102,9 @@ TEST_P(CodecGrid, EveryAlgorithmGivesAllRanksTheSame) {
                             gcoll_problem &p = operation.problem;
                             p.codec = codec_of(codec);
                             std::copy(setting.begin(), setting.end(), p.option);
-                            operation.place = variant % 2 ? Place::in_place : variant == 2 ? Place::mixed : Place::apart;
+                            operation.place = variant % 2    ? Place::in_place
+                                              : variant == 2 ? Place::mixed
+                                                             : Place::apart;
                             p.segment = variant == 1 ? 11 : 0;
                             p.average = variant == 3 && gcoll_collective_reduces(collective);
                             p.buffers = variant == 2 && verify_grid::has_buffers(collective) ? 2 : 1;
@@ -154,7 +159,8 @@ TEST(CodecPlans, OfRanksThatRoundForThemselvesAreCaught) {
         operation.problem.codec = codec_of(codec);
         Job job(row, operation);
         EXPECT_EQ(GCOLL_ERR_INVALID, job.verify()) << codec;
-        EXPECT_NE(nullptr, strstr(gcoll_last_error(), "are rounded otherwise than on rank 0")) << gcoll_last_error();
+        EXPECT_NE(nullptr, strstr(gcoll_last_error(), "are rounded otherwise than on rank 0"))
+            << gcoll_last_error();
     }
 }
 
@@ -225,7 +231,9 @@ class Machine {
     };
     float *place(uint32_t r, gcoll_ref ref) {
         Memory &m = memories_[r];
-        std::vector<float> &of = ref.space == GCOLL_SCRATCH ? m.scratch : ref.space == GCOLL_IN ? m.in : m.out;
+        std::vector<float> &of = ref.space == GCOLL_SCRATCH ? m.scratch
+                                 : ref.space == GCOLL_IN    ? m.in
+                                                            : m.out;
         return of.data() + ref.offset;
     }
     void local(uint32_t r, const gcoll_step &s) {
@@ -276,7 +284,8 @@ bool is_right(Job &job) {
     return true;
 }
 
-// ---- Mutants -----------------------------------------------------------------------------------------------
+// ---- Mutants
+// -----------------------------------------------------------------------------------------------
 
 struct Tally {
     int caught = 0, equivalent = 0;
@@ -294,7 +303,8 @@ class CodecMutants : public ::testing::TestWithParam<const char *> {
         change(step);
         const bool accepted = job.verify() == GCOLL_OK;
         if (accepted) {
-            EXPECT_TRUE(is_right(job)) << kind << ", rank " << rank << ", step " << i << ": accepted, but wrong";
+            EXPECT_TRUE(is_right(job))
+                << kind << ", rank " << rank << ", step " << i << ": accepted, but wrong";
             tallies_[kind].equivalent++;
         } else {
             tallies_[kind].caught++;
@@ -315,30 +325,40 @@ class CodecMutants : public ::testing::TestWithParam<const char *> {
             return;
         if (gcoll_step_is_codec(&s)) {
             consider("drop", job, rank, i, drop);
-            consider("other kind", job, rank, i, [](gcoll_step &x) {
-                x.kind = x.kind == GCOLL_STEP_DECODE_REDUCE ? static_cast<uint8_t>(GCOLL_STEP_REDUCE)
-                                                            : static_cast<uint8_t>(GCOLL_STEP_COPY);
-            });
-            consider("encode in place of decode", job, rank, i, [](gcoll_step &x) {
-                x.kind = x.kind == GCOLL_STEP_ENCODE ? static_cast<uint8_t>(GCOLL_STEP_DECODE)
-                                                     : static_cast<uint8_t>(GCOLL_STEP_ENCODE);
-            });
-            consider("one element less", job, rank, i, [](gcoll_step &x) { x.count--; });
-            consider("one element more", job, rank, i, [](gcoll_step &x) { x.count++; });
-            consider("moved result", job, rank, i, [](gcoll_step &x) { x.dst.offset++; });
+            consider(
+                "other kind", job, rank, i,
+                [](gcoll_step &x) {
+                    x.kind = x.kind == GCOLL_STEP_DECODE_REDUCE ? static_cast<uint8_t>(GCOLL_STEP_REDUCE)
+                                                                : static_cast<uint8_t>(GCOLL_STEP_COPY);
+                });
+            consider(
+                "encode in place of decode", job, rank, i,
+                [](gcoll_step &x) {
+                    x.kind = x.kind == GCOLL_STEP_ENCODE ? static_cast<uint8_t>(GCOLL_STEP_DECODE)
+                                                         : static_cast<uint8_t>(GCOLL_STEP_ENCODE);
+                });
+            consider(
+                "one element less", job, rank, i, [](gcoll_step &x) { x.count--; });
+            consider(
+                "one element more", job, rank, i, [](gcoll_step &x) { x.count++; });
+            consider(
+                "moved result", job, rank, i, [](gcoll_step &x) { x.dst.offset++; });
             consider("moved source", job, rank, i, [](gcoll_step &x) { x.a.offset++; });
             if (s.a.offset > 0)
                 consider("source before", job, rank, i, [](gcoll_step &x) { x.a.offset--; });
             if (s.kind == GCOLL_STEP_DECODE_REDUCE) {
-                consider("moved words", job, rank, i, [](gcoll_step &x) { x.b.offset++; });
+                consider(
+                    "moved words", job, rank, i, [](gcoll_step &x) { x.b.offset++; });
                 consider("operands swapped", job, rank, i,
                          [](gcoll_step &x) { x.received_first = !x.received_first; });
             }
         } else if (s.kind == GCOLL_STEP_SEND) {
-            consider("sends other words", job, rank, i, [](gcoll_step &x) { x.a.offset++; });
+            consider(
+                "sends other words", job, rank, i, [](gcoll_step &x) { x.a.offset++; });
             consider("sends the elements", job, rank, i, [](gcoll_step &x) { x.a = gcoll_out(0, 0); });
         } else if (s.kind == GCOLL_STEP_RECV) {
-            consider("receives elsewhere", job, rank, i, [](gcoll_step &x) { x.dst.offset++; });
+            consider(
+                "receives elsewhere", job, rank, i, [](gcoll_step &x) { x.dst.offset++; });
             consider("receives to the result", job, rank, i, [](gcoll_step &x) { x.dst = gcoll_out(0, 0); });
         }
         const uint32_t edges = job[rank].steps[i].successors;
@@ -386,7 +406,8 @@ TEST(CodecPlans, AnOwnerThatKeepsItsSumIsCaught) {
     }
     ASSERT_EQ(1, dropped);
     EXPECT_EQ(GCOLL_ERR_INVALID, job.verify());
-    EXPECT_NE(nullptr, strstr(gcoll_last_error(), "are rounded otherwise than on rank 0")) << gcoll_last_error();
+    EXPECT_NE(nullptr, strstr(gcoll_last_error(), "are rounded otherwise than on rank 0"))
+        << gcoll_last_error();
 }
 
 } // namespace
