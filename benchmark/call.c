@@ -46,6 +46,7 @@ static void prepare_common(bench_call *call) {
         call->common.prescale = state->options->prescale;
         call->common.postscale = state->options->postscale;
     }
+    call->common.codec = state->options->codec;
     if (state->options->inputs > 1 && call->what->collective == GCOLL_REDUCE_SCATTER) {
         call->common.buffers = state->options->inputs;
         call->common.inputs = (const void *const *)(call->in_place ? state->out : state->in);
@@ -62,6 +63,7 @@ static void prepare_allreduce(bench_call *call) {
     call->allreduce.memory = memory_of(state);
     call->allreduce.prescale = state->options->prescale;
     call->allreduce.postscale = state->options->postscale;
+    call->allreduce.codec = state->options->codec;
     if (state->options->inputs > 1) {
         call->allreduce.buffers = state->options->inputs;
         call->allreduce.inputs = (const void *const *)(call->in_place ? state->out : state->in);
@@ -76,6 +78,7 @@ static void prepare_broadcast(bench_call *call) {
     gcoll_broadcast_options_init(&call->broadcast);
     call->broadcast.algorithm = call->what->algorithm;
     call->broadcast.memory = memory_of(state);
+    call->broadcast.codec = state->options->codec;
     if (state->options->inputs > 1) {
         call->broadcast.buffers = state->out;
         call->broadcast.buffer_count = state->options->inputs;

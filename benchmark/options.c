@@ -216,6 +216,10 @@ static bool check_factors(const bench_options *o) {
     return false;
 }
 
+static bool takes_codec(gcoll_collective c) {
+    return c == GCOLL_ALLREDUCE || c == GCOLL_REDUCE_SCATTER || c == GCOLL_ALLGATHER || c == GCOLL_BROADCAST;
+}
+
 /* Refuses flags that have no effect: they are mistakes. */
 static bool check_meaning(const bench_options *o) {
     const struct {
@@ -230,6 +234,7 @@ static bool check_meaning(const bench_options *o) {
         {o->postscale != 0, gcoll_collective_reduces, "--postscale", "reduces"},
         {o->in_place, gcoll_collective_takes_in_place, "--in-place", "works in place"},
         {o->exchanges > 0, bench_has_exchanges, "--exchanges", "has a number of exchanges"},
+        {o->codec, takes_codec, "--codec", "takes a codec"},
         {o->inputs > 1, gcoll_collective_takes_buffers, "--inputs", "takes more than one input a rank"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
@@ -248,6 +253,10 @@ static bool check_meaning(const bench_options *o) {
     if (o->rounding && o->type != GCOLL_FLOAT32 && o->type != GCOLL_FLOAT64) {
         cli_complain("--rounding: found with --type %s; allowed are float32, float64",
                      gcoll_type_name(o->type));
+        return false;
+    }
+    if (o->codec && o->type != GCOLL_FLOAT32) {
+        cli_complain("--codec: found with --type %s; allowed is float32", gcoll_type_name(o->type));
         return false;
     }
     if (o->rounding && o->op != GCOLL_SUM && o->op != GCOLL_AVG) {

@@ -61,9 +61,10 @@ typedef struct bench_options {
     gcoll_type type;
     gcoll_op op;
     gcoll_memory_local local_reduction; /* on_device */
-    double prescale, postscale; /* factors of inputs and of results; 0: none */
+    double prescale, postscale;         /* factors of inputs and of results; 0: none */
     uint32_t root;
     uint32_t inputs;
+    const char *codec;  /* as options.codec; NULL: none */
     uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */
 
     uint32_t warmup;

@@ -7,6 +7,7 @@
  * Where so many contribute that even ones would add up to more than the type holds, all but some of them
  * contribute the neutral element.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,8 +334,31 @@ void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, 
     }
 }
 
+static float single(const unsigned char *at) {
+    float value;
+    memcpy(&value, at, sizeof value);
+    return value;
+}
+
+static bool is_wrong(const unsigned char *here, const unsigned char *right, size_t element_bytes,
+                     double allowed) {
+    if (memcmp(here, right, element_bytes) == 0)
+        return false;
+    return !(allowed > 0 && fabs((double)single(here) - (double)single(right)) <= allowed);
+}
+
+double bench_largest(bench_values *values) {
+    double largest = 0;
+    for (uint64_t g = 0; g < values->total; g++) {
+        const unsigned char *pattern = bench_values_of(values, (int64_t)g);
+        for (size_t i = 0; i < BENCH_PERIOD; i++)
+            largest = fmax(largest, fabs((double)single(pattern + i * sizeof(float))));
+    }
+    return largest;
+}
+
 uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_t element_bytes,
-                           uint64_t position, uint64_t count, uint64_t *first) {
+                           uint64_t position, uint64_t count, double allowed, uint64_t *first) {
     const unsigned char *from = data;
     uint64_t wrong = 0;
     for (uint64_t at = 0; at < count;) {
@@ -343,7 +367,7 @@ uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_
         const unsigned char *right = pattern + (position + at) % BENCH_PERIOD * element_bytes;
         bool same = memcmp(here, right, block * element_bytes) == 0;
         for (size_t i = 0; i < block && !same; i++)
-            if (memcmp(here + i * element_bytes, right + i * element_bytes, element_bytes) != 0 &&
+            if (is_wrong(here + i * element_bytes, right + i * element_bytes, element_bytes, allowed) &&
                 wrong++ == 0)
                 *first = at + i;
         at += block;

@@ -41,7 +41,10 @@ void bench_values_free(bench_values *values);
 void bench_fill(void *data, const unsigned char *pattern, size_t element_bytes, uint64_t position,
                 uint64_t count);
 /* The number of elements that differ from the pattern; the first of them in *first. */
+/* allowed: how far elements may be off, which are then float32; 0: they are equal. */
 uint64_t bench_count_wrong(const void *data, const unsigned char *pattern, size_t element_bytes,
-                           uint64_t position, uint64_t count, uint64_t *first);
+                           uint64_t position, uint64_t count, double allowed, uint64_t *first);
+/* The largest magnitude that any contributor has; of float32. */
+double bench_largest(bench_values *values);
 
 #endif

@@ -158,6 +158,16 @@ typedef struct gcoll_collective_options {
      * change of postscale makes a plan anew, a change of prescale does not. UNSUPPORTED: a buffer lies in
      * device memory. */
     double prescale, postscale;
+
+    /* How messages carry the elements, which must be float32: "bf16", "fp16", "int8:block=128",
+     * "fp8:block=32"; NULL, "" or "none": as they are. The same on every rank (else MISMATCH). For allreduce,
+     * reduce_scatter, allgather and broadcast; reductions only by GCOLL_SUM and GCOLL_AVG, and in float32.
+     * The result has errors, which docs/codecs.md bounds; those of an allreduce, an allgather and a
+     * broadcast, also at the sender or the root, have the same bits on every rank. ",seed=7" (bf16 and fp16:
+     * ":seed=7") rounds at random, by a seed that is the same on every rank. With an infinity or a NaN in a
+     * block, int8 and fp8 make all of the block NaN. UNSUPPORTED: another type or operation, buffers in
+     * device memory, lists of buffers, or an algorithm that cannot. */
+    const char *codec;
 } gcoll_collective_options;
 
 /* Options of allreduce. */
@@ -182,6 +192,7 @@ typedef struct gcoll_allreduce_options {
     int uniform;                /* as in gcoll_collective_options */
     int order;                  /* as in gcoll_collective_options */
     double prescale, postscale; /* as in gcoll_collective_options */
+    const char *codec;          /* as in gcoll_collective_options */
 } gcoll_allreduce_options;
 
 /* Options of broadcast. */
@@ -196,7 +207,8 @@ typedef struct gcoll_broadcast_options {
     int64_t timeout_ms;          /* as in gcoll_collective_options */
     gcoll_done_fn done;          /* as in gcoll_collective_options */
     void *done_arg;
-    int uniform; /* as in gcoll_collective_options */
+    int uniform;       /* as in gcoll_collective_options */
+    const char *codec; /* as in gcoll_collective_options */
 } gcoll_broadcast_options;
 
 /* Options of barrier. */

@@ -14,7 +14,7 @@
  *      completes when all its bytes have arrived and are reduced.
  *
  * Offsets and counts are in elements, so a plan does not know the element type. A planner ignores `in_place`,
- * `buffers`, `average` and `segment`: passes over the finished plan do what these ask for.
+ * `buffers`, `average`, `segment` and `codec`: passes over the finished plan do what these ask for.
  *
  *     static void plan_chain(const gcoll_problem *p, gcoll_builder *b) { ... gcoll_plan_send(b, ...); ... }
  *     static const gcoll_algorithm chain = {.name = "chain", .plan = plan_chain, ...};
@@ -184,6 +184,9 @@ typedef struct gcoll_problem {
     gcoll_order
         order; /* the tree that is wanted; DEFAULT is ANY. Buffers of a process are reduced by it, and
                 * a row with `takes_order` builds it. With a tree, `buffers` is the same on all ranks */
+    gcoll_codec
+        codec; /* how messages carry elements, which are float32 then; for algorithms with `takes_codec`
+                */
 } gcoll_problem;
 
 /* Return where a chunk begins, and how many elements it has. Chunk c of `parts` is elements [c*n/parts,
@@ -193,6 +196,18 @@ static inline uint64_t gcoll_chunk_begin(uint64_t n, uint32_t parts, uint32_t c)
 }
 static inline uint64_t gcoll_chunk_count(uint64_t n, uint32_t parts, uint32_t c) {
     return gcoll_chunk_begin(n, parts, c + 1) - gcoll_chunk_begin(n, parts, c);
+}
+
+/* Return where a part of the whole vector begins: of `parts` chunks, as gcoll_chunk_begin, but a codec with
+ * blocks cuts between two of its blocks. gcoll_part_count: its elements. */
+static inline uint64_t gcoll_part_begin(const gcoll_problem *p, uint32_t parts, uint32_t c) {
+    const uint64_t block = p->codec.block ? p->codec.block : 1;
+    const uint64_t blocks = p->count / block + (p->count % block != 0);
+    const uint64_t begin = gcoll_chunk_begin(blocks, parts, c);
+    return begin < blocks ? begin * block : p->count;
+}
+static inline uint64_t gcoll_part_count(const gcoll_problem *p, uint32_t parts, uint32_t c) {
+    return gcoll_part_begin(p, parts, c + 1) - gcoll_part_begin(p, parts, c);
 }
 
 /* Return where block r of the vector begins, and how many elements it has (alltoall: of the vector that this
@@ -418,6 +433,8 @@ typedef struct gcoll_algorithm {
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
     bool takes_order; /* builds the tree that the problem's `order` names. The planner then sees all `buffers`
                        * of the process: it reads IN[k] and writes OUT[k] of each */
+    bool takes_codec; /* plans problems with a codec: one rank has each element of the result first, and all
+                       * others get it from there; the vector is cut by gcoll_part_begin only */
 } gcoll_algorithm;
 
 /* Sets the last error to a text by format, as of printf, and returns GCOLL_ERR_UNSUPPORTED. */
@@ -470,7 +487,9 @@ typedef struct gcoll_verify_report {
     /* Elements copied from devices to the host, copied from the host to devices, and reduced by devices; each
      * of the rank with the most. */
     uint64_t copied_in_max, copied_out_max, folded_max;
-    uint32_t claims; /* GCOLL_CLAIM_* that hold */
+    uint32_t claims;    /* GCOLL_CLAIM_* that hold */
+    uint32_t encodings; /* with a codec: how often it rounds an input on the way to an output, at most.
+                         * Encoding again without a change does not count */
 } gcoll_verify_report;
 
 /* Verifies the plans of all ranks: runs them symbolically by the rules above, over the hardest transport that

@@ -102,6 +102,38 @@ typedef enum gcoll_op {
     GCOLL_OP_COUNT = 14
 } gcoll_op;
 
+/* Codecs: forms of float32 vectors with fewer bytes, in which messages carry them (docs/codecs.md). */
+typedef enum gcoll_codec_kind {
+    GCOLL_CODEC_NONE = 0,
+    GCOLL_CODEC_BF16 = 1, /* each element as a bfloat16 */
+    GCOLL_CODEC_FP16 = 2, /* each element as a float16 */
+    GCOLL_CODEC_INT8 = 3, /* blocks of whole numbers of 8 bits with a common power of two */
+    GCOLL_CODEC_FP8 = 4,  /* blocks of 8-bit floats, e4m3, with a common power of two */
+    GCOLL_CODEC_COUNT = 5
+} gcoll_codec_kind;
+
+/* A codec with its options. All zero: none. */
+typedef struct gcoll_codec {
+    uint16_t kind;          /* gcoll_codec_kind */
+    uint16_t is_stochastic; /* 1: rounds up or down at random, by `seed`; 0: to nearest */
+    uint32_t block;         /* int8, fp8: elements of a block; else 0 */
+    uint64_t seed;
+} gcoll_codec;
+
+/* Reads the text of a codec, as options.codec has it, and writes the codec to *codec. text: "bf16",
+ * "int8:block=128,seed=7", ...; NULL, "" and "none" are no codec, which is all zero. GCOLL_ERR_INVALID lists
+ * what is allowed. */
+GCOLL_API gcoll_status gcoll_codec_parse(const char *text, gcoll_codec *codec);
+
+/* Rounds float32 numbers as the messages of a call with options.codec = codec do. For error feedback: a rank
+ * adds what an earlier rounding has lost, rounds, keeps what this one loses, and gives the rounded numbers to
+ * gcoll_allreduce, whose first encoding then changes nothing (docs/codecs.md). NULL, "" and "none" copy.
+ * codec: a text as options.codec takes it. input, output: count elements; the same buffer, or apart. call:
+ * with a seed, a number that is another one for each call; else without effect. INVALID: a codec that is
+ * none, or NULL in place of a buffer. Any thread. */
+GCOLL_API gcoll_status gcoll_codec_round(const char *codec, const float *input, float *output, uint64_t count,
+                                         uint64_t call);
+
 /* A reduction: computes dst[i] = a[i] op b[i] for i in [0, count). count is in elements. dst may be a or b,
  * and overlaps them in no other way. If the operation does not commute, a comes from lower ranks than b.
  * type: as in the call. arg: of the gcoll_user_op.

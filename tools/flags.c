@@ -57,6 +57,13 @@ static bool read_plot(const cli_flag *flag, const char *text, void *to) {
     return cli_read_text(flag, text, to);
 }
 
+static bool read_codec(const cli_flag *flag, const char *text, void *to) {
+    if (gcoll_codec_parse(text, to) == GCOLL_OK)
+        return true;
+    cli_complain("%s: %s", flag->name, gcoll_last_error());
+    return false;
+}
+
 static bool read_ordered(const cli_flag *flag, const char *text, void *to) {
     (void)flag, (void)text;
     *(uint32_t *)to |= GCOLL_CLAIM_ORDERED;
@@ -121,6 +128,8 @@ static const cli_flag rows[] = {
      .commands = EXPLAIN | SIMULATE | COMPARE | ARRIVAL | ORDER},
     {"--type", "NAME", "type of the elements", "float32", CLI_OTHER(cli_read_type, type),
      .commands = ALL & ~(uint32_t)LIST},
+    {"--codec", "NAME", "messages carry bf16, fp16, int8:block=128, fp8:block=32, ... (none)", NULL,
+     CLI_OTHER(read_codec, codec), .commands = VERIFY | STATS | SHOW | EXPLAIN | TIMED},
     {"--root", "WHICH", "some (0, middle, last), all, or a rank (some)", NULL, .read = read_roots,
      .commands = VERIFY},
     {"--root", "R", "of broadcast, reduce, gather, scatter (0)", NULL,

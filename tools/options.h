@@ -44,6 +44,7 @@ typedef struct tool_options {
     tool_network network;
 
     gcoll_type type;
+    gcoll_codec codec;
     tool_format format;
     uint32_t root, inputs;
     uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */

@@ -144,7 +144,7 @@ static bool read_places(reading *r, struct json_object *from, gcoll_step *s) {
     } places[] = {
         {"dst", some && !sends, &s->dst},
         {"a", some && s->kind != GCOLL_STEP_RECV && s->kind != GCOLL_STEP_DIVIDE, &s->a},
-        {"b", some && s->kind == GCOLL_STEP_REDUCE, &s->b},
+        {"b", some && gcoll_step_has_b(s), &s->b},
     };
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         *places[i].to = gcoll_out(0, 0);
@@ -215,7 +215,7 @@ static bool read_step(reading *r, struct json_object *from, uint32_t number, gco
             r->fields, "'round' is %" PRIu32 "; allowed are %" PRIu32 ", that of the step before, and more",
             s->round, r->last_round);
     r->last_round = s->round;
-    if (s->received_first && s->kind != GCOLL_STEP_RECV_REDUCE)
+    if (s->received_first && s->kind != GCOLL_STEP_RECV_REDUCE && s->kind != GCOLL_STEP_DECODE_REDUCE)
         return field_wrong(r->fields, "'received_first' is true, which '%s' has not",
                            gcoll_step_kind_name(s->kind));
     if (s->count == 0 && s->kind != GCOLL_STEP_SEND && s->kind != GCOLL_STEP_RECV &&
@@ -340,9 +340,9 @@ static bool read_plan(reading *r, struct json_object *from, uint32_t rank) {
 static bool read_head(reading *r, struct json_object *all) {
     static const char *const known[] = {
         TOOL_PLAN_VERSION_KEY, "about",   "algorithm", "collective", "ranks", "root",
-        "exchanges",           "average", "segment",   "plans",      NULL};
+        "exchanges",           "average", "segment",   "codec",      "plans", NULL};
     gcoll_problem *p = &r->problem;
-    char collective[32];
+    char collective[32], codec[GCOLL_CODEC_TEXT_MAX];
     int64_t version, ranks, exchanges;
     if (!json_object_is_type(all, json_type_object))
         return field_wrong(r->fields, "is no JSON object");
@@ -360,6 +360,10 @@ static bool read_head(reading *r, struct json_object *all) {
         !read_flag(r, all, "average", &p->average) || !read_count(r, all, "segment", true, &p->segment))
         return false;
     if (gcoll_collective_parse(collective, &p->collective) != GCOLL_OK)
+        return field_wrong(r->fields, "%s", gcoll_last_error());
+    if (!field_text(r->fields, all, "codec", true, codec, sizeof codec))
+        return false;
+    if (gcoll_codec_parse(codec, &p->codec) != GCOLL_OK)
         return field_wrong(r->fields, "%s", gcoll_last_error());
     p->size = (uint32_t)ranks;
     p->exchanges = (uint32_t)exchanges;

@@ -52,7 +52,7 @@ static void write_step(FILE *to, const gcoll_plan *plan, const gcoll_step *s) {
             (ull)s->count);
     if (gcoll_step_is_message(s))
         fprintf(to, ", \"peer\": %u", s->peer);
-    if (s->kind == GCOLL_STEP_RECV_REDUCE && s->received_first)
+    if (s->received_first)
         fputs(", \"received_first\": true", to);
     if (s->count == 0)
         return;
@@ -60,7 +60,7 @@ static void write_step(FILE *to, const gcoll_plan *plan, const gcoll_step *s) {
         write_place(to, "dst", s->dst);
     if (s->kind != GCOLL_STEP_RECV && s->kind != GCOLL_STEP_DIVIDE)
         write_place(to, "a", s->a);
-    if (s->kind == GCOLL_STEP_REDUCE)
+    if (gcoll_step_has_b(s))
         write_place(to, "b", s->b);
     if (s->kind != GCOLL_STEP_FOLD)
         return;
@@ -143,6 +143,11 @@ bool tool_plan_file_write(FILE *to, const char *name, const gcoll_plan *const *p
         fprintf(to, ", \"exchanges\": %u", p->exchanges);
     if (p->average)
         fputs(", \"average\": true", to);
+    if (gcoll_codec_is_set(&p->codec)) {
+        char codec[GCOLL_CODEC_TEXT_MAX];
+        gcoll_codec_format(&p->codec, codec);
+        fprintf(to, ", \"codec\": \"%s\"", codec);
+    }
     if (p->segment > 0)
         fprintf(to, ", \"segment\": %llu", (ull)p->segment);
     fputs(", \"plans\": [", to);

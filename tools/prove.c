@@ -124,7 +124,9 @@ static bool is_regular(const gcoll_problem *p) {
         if (here != first)
             return false;
     }
-    return p->collective == GCOLL_BARRIER || (p->count >= p->size && p->buffers == 1);
+    const uint64_t block = p->codec.block ? p->codec.block : 1; /* that vectors are cut in */
+    return p->collective == GCOLL_BARRIER ||
+           (p->count / block + (p->count % block != 0) >= p->size && p->buffers == 1);
 }
 
 static void compare_claims(prover *p, const tool_shape *shape, const tool_job *job, uint32_t found) {

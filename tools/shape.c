@@ -128,6 +128,9 @@ bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
         cli_complain("--inputs: is %u; allowed for %s is 1", o->inputs, name);
     else if (o->exchanges > 0 && c != GCOLL_PAIRWISE_EXCHANGE)
         cli_complain("--exchanges: is %u, but %s has no number of exchanges", o->exchanges, name);
+    else if (gcoll_codec_is_set(&o->codec) && o->type != GCOLL_FLOAT32)
+        cli_complain("--codec: is %s for --type %s; allowed is float32", gcoll_codec_name(o->codec.kind),
+                     gcoll_type_name(o->type));
     else if (o->average && !gcoll_collective_reduces(c))
         cli_complain("--op: %s reduces nothing, so there is nothing to divide", name);
     else
@@ -140,6 +143,7 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
                                       .root = o->root,
                                       .exchanges = o->exchanges,
                                       .count = count,
+                                      .codec = o->codec,
                                       .buffers = o->inputs,
                                       .in_place = o->in_place,
                                       .average = o->average,

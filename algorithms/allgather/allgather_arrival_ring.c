@@ -133,4 +133,5 @@ const gcoll_algorithm gcoll_allgather_arrival_ring_algorithm = {
     .cost = ring_cost,
     .load = gcoll_ring_load,
     .uses_arrival = true,
+    .takes_codec = true,
 };

@@ -45,4 +45,5 @@ const gcoll_algorithm gcoll_allgather_linear_algorithm = {
     .plan = linear_plan,
     .cost = linear_cost,
     .load = linear_load,
+    .takes_codec = true,
 };

@@ -99,4 +99,5 @@ const gcoll_algorithm gcoll_allgather_recursive_doubling_algorithm = {
     .plan = doubling_plan,
     .cost = doubling_cost,
     .load = doubling_load,
+    .takes_codec = true,
 };

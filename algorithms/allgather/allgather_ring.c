@@ -41,4 +41,5 @@ const gcoll_algorithm gcoll_allgather_ring_algorithm = {
     .plan = ring_plan,
     .cost = ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
 };

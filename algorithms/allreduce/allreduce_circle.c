@@ -28,15 +28,15 @@ static void circle_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), n);
     gcoll_plan_window(b, 0);
     for (int64_t s = 0; s <= slices + distance; s++) {
-        gcoll_tree_part up = gcoll_tree_part_make(n, slices, s);
+        gcoll_tree_part up = gcoll_tree_part_make(problem, slices, s);
         if (rank > 0) {
-            gcoll_tree_part down = gcoll_tree_part_make(n, slices, s - distance - 1);
+            gcoll_tree_part down = gcoll_tree_part_make(problem, slices, s - distance - 1);
             gcoll_plan_recv_reduce_left(b, rank - 1, gcoll_out(0, up.begin), gcoll_in(0, up.begin), up.count);
             gcoll_plan_send(b, rank - 1, gcoll_out(0, down.begin), down.count);
             gcoll_plan_round(b);
         }
         if (distance > 0) {
-            gcoll_tree_part down = gcoll_tree_part_make(n, slices, s - distance);
+            gcoll_tree_part down = gcoll_tree_part_make(problem, slices, s - distance);
             gcoll_plan_send(b, rank + 1, rank == 0 ? gcoll_in(0, up.begin) : gcoll_out(0, up.begin),
                             up.count);
             gcoll_plan_recv(b, rank + 1, gcoll_out(0, down.begin), down.count);
@@ -71,4 +71,5 @@ const gcoll_algorithm gcoll_allreduce_circle_algorithm = {
     .claims = gcoll_left_claims,
     .cost = circle_cost,
     .load = circle_load,
+    .takes_codec = true,
 };

@@ -27,15 +27,15 @@
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("blocks"), {.name = NULL}};
 
 typedef struct walk {
+    const gcoll_problem *problem;
     gcoll_builder *b;
-    uint64_t n;
     uint32_t blocks, depth;
 } walk;
 
 /* Receives partial block k, the sum of ranks before this one, and sends the final block that is due. */
 static void exchange_with_child(const walk *w, uint32_t child, int64_t k, gcoll_space own) {
-    gcoll_tree_part up = gcoll_tree_part_make(w->n, w->blocks, k);
-    gcoll_tree_part down = gcoll_tree_part_make(w->n, w->blocks, k - w->depth - 1);
+    gcoll_tree_part up = gcoll_tree_part_make(w->problem, w->blocks, k);
+    gcoll_tree_part down = gcoll_tree_part_make(w->problem, w->blocks, k - w->depth - 1);
     gcoll_plan_recv_reduce_left(w->b, child, gcoll_out(0, up.begin), gcoll_ref_make(own, 0, up.begin),
                                 up.count);
     gcoll_plan_send(w->b, child, gcoll_out(0, down.begin), down.count);
@@ -43,8 +43,8 @@ static void exchange_with_child(const walk *w, uint32_t child, int64_t k, gcoll_
 }
 
 static void exchange_with_parent(const walk *w, uint32_t parent, int64_t k, gcoll_space own) {
-    gcoll_tree_part up = gcoll_tree_part_make(w->n, w->blocks, k);
-    gcoll_tree_part down = gcoll_tree_part_make(w->n, w->blocks, k - w->depth);
+    gcoll_tree_part up = gcoll_tree_part_make(w->problem, w->blocks, k);
+    gcoll_tree_part down = gcoll_tree_part_make(w->problem, w->blocks, k - w->depth);
     gcoll_plan_send(w->b, parent, gcoll_ref_make(own, 0, up.begin), up.count);
     gcoll_plan_recv(w->b, parent, gcoll_out(0, down.begin), down.count);
     gcoll_plan_round(w->b);
@@ -53,7 +53,7 @@ static void exchange_with_parent(const walk *w, uint32_t parent, int64_t k, gcol
 /* The roots swap their sums of block k. The received one waits in `inbox` until the own one is sent. */
 static void swap_with_root(const walk *w, uint32_t other, bool first, int64_t k, gcoll_space own,
                            gcoll_ref inbox) {
-    gcoll_tree_part up = gcoll_tree_part_make(w->n, w->blocks, k);
+    gcoll_tree_part up = gcoll_tree_part_make(w->problem, w->blocks, k);
     gcoll_ref mine = gcoll_ref_make(own, 0, up.begin);
     gcoll_plan_send(w->b, other, mine, up.count);
     gcoll_plan_recv(w->b, other, inbox, up.count);
@@ -70,7 +70,7 @@ static void dual_root_plan(const gcoll_problem *problem, gcoll_builder *b) {
     }
     const bool first = rank < middle;
     gcoll_tree_place at = gcoll_tree_find(first ? 0 : middle, first ? middle : size, rank);
-    walk w = {b, n, gcoll_tree_parts(n, problem->option[0]), at.depth};
+    walk w = {problem, b, gcoll_tree_parts(n, problem->option[0]), at.depth};
     const gcoll_space own = at.left == GCOLL_TREE_NOBODY ? GCOLL_IN : GCOLL_OUT;
     gcoll_ref inbox = {0};
     if (at.depth == 0)

@@ -22,14 +22,14 @@
 static void take_down(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own) {
     gcoll_binary_block larger = gcoll_binary_block_of(problem->size, own.first - 1);
     for (larger.index = own.index; larger.index >> larger.log == 0; larger.index += UINT32_C(1) << own.log) {
-        gcoll_elements part = gcoll_binary_range(problem->count, larger, larger.log);
+        gcoll_elements part = gcoll_binary_range(problem, larger, larger.log);
         gcoll_plan_recv(b, larger.first + larger.index, gcoll_out(0, part.begin), part.count);
     }
 }
 
 static void hand_down(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own) {
     gcoll_binary_block smaller = gcoll_binary_block_of(problem->size, own.first + (UINT32_C(1) << own.log));
-    gcoll_elements piece = gcoll_binary_range(problem->count, own, own.log);
+    gcoll_elements piece = gcoll_binary_range(problem, own, own.log);
     uint32_t peer = smaller.first + (own.index & ((UINT32_C(1) << smaller.log) - 1));
     gcoll_plan_send(b, peer, gcoll_out(0, piece.begin), piece.count);
 }
@@ -39,8 +39,8 @@ static void double_back(const gcoll_problem *problem, gcoll_builder *b, gcoll_bi
     for (uint32_t step = own.log; step-- > 0;) {
         gcoll_binary_block partner = own;
         partner.index ^= UINT32_C(1) << step;
-        gcoll_elements sent = gcoll_binary_range(problem->count, own, step + 1);
-        gcoll_elements received = gcoll_binary_range(problem->count, partner, step + 1);
+        gcoll_elements sent = gcoll_binary_range(problem, own, step + 1);
+        gcoll_elements received = gcoll_binary_range(problem, partner, step + 1);
         gcoll_plan_send(b, partner.first + partner.index, gcoll_out(0, sent.begin), sent.count);
         gcoll_plan_recv(b, partner.first + partner.index, gcoll_out(0, received.begin), received.count);
         gcoll_plan_round(b);
@@ -111,4 +111,5 @@ const gcoll_algorithm gcoll_allreduce_halving_doubling_algorithm = {
     .claims = gcoll_pairs_claims,
     .cost = halving_doubling_cost,
     .load = halving_doubling_load,
+    .takes_codec = true,
 };

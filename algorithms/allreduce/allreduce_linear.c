@@ -49,4 +49,5 @@ const gcoll_algorithm gcoll_allreduce_linear_algorithm = {
     .claims = gcoll_left_claims,
     .cost = linear_cost,
     .load = linear_load,
+    .takes_codec = true,
 };

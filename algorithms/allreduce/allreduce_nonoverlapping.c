@@ -69,4 +69,5 @@ const gcoll_algorithm gcoll_allreduce_nonoverlapping_algorithm = {
     .claims = gcoll_pairs_claims,
     .cost = nonoverlapping_cost,
     .load = nonoverlapping_load,
+    .takes_codec = true,
 };

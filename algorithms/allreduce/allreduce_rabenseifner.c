@@ -20,7 +20,7 @@
 
 /* The elements that a place still works on before a step. */
 static gcoll_elements range_at(const gcoll_problem *problem, uint32_t place, uint32_t step) {
-    return gcoll_binary_range(problem->count, (gcoll_binary_block){.index = place}, step);
+    return gcoll_binary_range(problem, (gcoll_binary_block){.index = place}, step);
 }
 
 static void halve(const gcoll_problem *problem, const gcoll_surplus *surplus, gcoll_builder *b,
@@ -88,4 +88,5 @@ const gcoll_algorithm gcoll_allreduce_rabenseifner_algorithm = {
     .claims = gcoll_surplus_claims,
     .cost = rabenseifner_cost,
     .load = rabenseifner_load,
+    .takes_codec = true,
 };

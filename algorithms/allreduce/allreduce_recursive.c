@@ -64,4 +64,5 @@ const gcoll_algorithm gcoll_allreduce_recursive_algorithm = {
     .claims = recursive_claims,
     .cost = recursive_cost,
     .load = recursive_load,
+    .takes_codec = true,
 };

@@ -87,14 +87,15 @@ gcoll_ring_seat *gcoll_ring_seats(const gcoll_problem *problem, gcoll_ring_order
 /* ---- Walk ---------------------------------------------------------------------------------------- */
 
 typedef struct walk {
+    const gcoll_problem *problem;
     gcoll_builder *b;
-    uint64_t n;
     uint32_t size, previous, following;
 } walk;
 
 /* Receives segment `s`, which has made `hops` hops when it arrives here. */
 static void take(const walk *w, uint32_t s, uint32_t hops) {
-    uint64_t begin = gcoll_chunk_begin(w->n, w->size, s), count = gcoll_chunk_count(w->n, w->size, s);
+    uint64_t begin = gcoll_part_begin(w->problem, w->size, s),
+             count = gcoll_part_count(w->problem, w->size, s);
     if (hops >= w->size)
         gcoll_plan_recv(w->b, w->previous, gcoll_out(0, begin), count);
     else if (hops > 0) /* the received sum is of the ranks before this one */
@@ -103,7 +104,8 @@ static void take(const walk *w, uint32_t s, uint32_t hops) {
 
 /* Sends segment `s` on, unless it has visited all ranks. */
 static void pass_on(const walk *w, uint32_t s, uint32_t hops) {
-    uint64_t begin = gcoll_chunk_begin(w->n, w->size, s), count = gcoll_chunk_count(w->n, w->size, s);
+    uint64_t begin = gcoll_part_begin(w->problem, w->size, s),
+             count = gcoll_part_count(w->problem, w->size, s);
     if (hops < 2 * w->size - 2)
         gcoll_plan_send(w->b, w->following, hops == 0 ? gcoll_in(0, begin) : gcoll_out(0, begin), count);
 }
@@ -116,8 +118,7 @@ void gcoll_ring_walk(const gcoll_problem *problem, gcoll_builder *b, const gcoll
     uint32_t position = 0;
     while (seats[position].rank != problem->rank)
         position++;
-    walk w = {b, problem->count, size, seats[(position + size - 1) % size].rank,
-              seats[(position + 1) % size].rank};
+    walk w = {problem, b, size, seats[(position + size - 1) % size].rank, seats[(position + 1) % size].rank};
     const uint32_t first = position + seats[position].lead;
     /* The round in which the first segment arrives here: each of its hops before this position takes one. */
     const uint32_t delay = seats[0].lead - seats[position].lead;
@@ -207,6 +208,7 @@ const gcoll_algorithm gcoll_allreduce_ring_algorithm = {
     .claims = ring_claims,
     .cost = ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
 };
 
 const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
@@ -218,6 +220,7 @@ const gcoll_algorithm gcoll_allreduce_sorted_linear_tree_algorithm = {
     .claims = slt_claims,
     .cost = slt_cost,
     .uses_arrival = true,
+    .takes_codec = true,
 };
 
 static const gcoll_option prr_options[] = {
@@ -236,4 +239,5 @@ const gcoll_algorithm gcoll_allreduce_pre_reduced_ring_algorithm = {
     .cost = ring_cost,
     .load = gcoll_ring_load,
     .uses_arrival = true,
+    .takes_codec = true,
 };

@@ -22,11 +22,11 @@ static void ring_chunked_plan(const gcoll_problem *problem, gcoll_builder *b) {
         const uint32_t step = round / 2, half = round % 2;
         uint32_t going = 2 * ((problem->rank + 2 * size - step) % size) + half;
         uint32_t coming = (going + 2 * size - 2) % (2 * size);
-        uint64_t send_begin = gcoll_chunk_begin(n, 2 * size, going),
-                 begin = gcoll_chunk_begin(n, 2 * size, coming),
-                 count = gcoll_chunk_count(n, 2 * size, coming);
+        uint64_t send_begin = gcoll_part_begin(problem, 2 * size, going),
+                 begin = gcoll_part_begin(problem, 2 * size, coming),
+                 count = gcoll_part_count(problem, 2 * size, coming);
         gcoll_plan_send(b, right, step == 0 ? gcoll_in(0, send_begin) : gcoll_out(0, send_begin),
-                        gcoll_chunk_count(n, 2 * size, going));
+                        gcoll_part_count(problem, 2 * size, going));
         if (step + 1 < size)
             gcoll_plan_recv_reduce(b, left, gcoll_out(0, begin), gcoll_in(0, begin), count);
         else
@@ -54,4 +54,5 @@ const gcoll_algorithm gcoll_allreduce_ring_chunked_algorithm = {
     .claims = ring_chunked_claims,
     .cost = ring_chunked_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
 };

@@ -25,10 +25,10 @@ typedef struct range {
 
 /* Segment f of chunk c. */
 static range segment_of(const gcoll_problem *problem, uint32_t c, uint32_t segments, uint32_t f) {
-    uint64_t chunk = gcoll_chunk_count(problem->count, problem->size, c);
-    return (range){gcoll_chunk_begin(problem->count, problem->size, c) +
-                       gcoll_chunk_begin(chunk, segments, f),
-                   gcoll_chunk_count(chunk, segments, f)};
+    const gcoll_problem chunk = {.count = gcoll_part_count(problem, problem->size, c),
+                                 .codec = problem->codec};
+    return (range){gcoll_part_begin(problem, problem->size, c) + gcoll_part_begin(&chunk, segments, f),
+                   gcoll_part_count(&chunk, segments, f)};
 }
 
 static void segmented_ring_plan(const gcoll_problem *problem, gcoll_builder *b) {
@@ -75,4 +75,5 @@ const gcoll_algorithm gcoll_allreduce_segmented_ring_algorithm = {
     .claims = segmented_ring_claims,
     .cost = segmented_ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
 };

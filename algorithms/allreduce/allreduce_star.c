@@ -26,8 +26,8 @@ static void star_plan(const gcoll_problem *problem, gcoll_builder *b) {
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), n);
     gcoll_plan_window(b, 0);
     for (int64_t s = 0; s <= slices; s++) {
-        gcoll_tree_part up = gcoll_tree_part_make(n, slices, s),
-                        down = gcoll_tree_part_make(n, slices, s - 1);
+        gcoll_tree_part up = gcoll_tree_part_make(problem, slices, s),
+                        down = gcoll_tree_part_make(problem, slices, s - 1);
         if (problem->rank > 0) {
             gcoll_plan_send(b, 0, gcoll_in(0, up.begin), up.count);
             gcoll_plan_recv(b, 0, gcoll_out(0, down.begin), down.count);
@@ -62,4 +62,5 @@ const gcoll_algorithm gcoll_allreduce_star_algorithm = {
     .claims = gcoll_left_claims,
     .cost = star_cost,
     .load = star_load,
+    .takes_codec = true,
 };

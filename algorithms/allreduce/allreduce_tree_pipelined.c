@@ -22,22 +22,22 @@
 static const gcoll_option options[] = {GCOLL_TREE_PARTS_OPTION("blocks"), {.name = NULL}};
 
 typedef struct walk {
+    const gcoll_problem *problem;
     gcoll_builder *b;
     gcoll_tree_place at;
-    uint64_t n;
     uint32_t blocks;
 } walk;
 
 /* Receives block k from a child, whose ranks come before those summed in `so_far`. */
 static void take(const walk *w, uint32_t child, int64_t k, gcoll_space so_far) {
-    gcoll_tree_part part = gcoll_tree_part_make(w->n, w->blocks, k);
+    gcoll_tree_part part = gcoll_tree_part_make(w->problem, w->blocks, k);
     if (child != GCOLL_TREE_NOBODY)
         gcoll_plan_recv_reduce_left(w->b, child, gcoll_out(0, part.begin),
                                     gcoll_ref_make(so_far, 0, part.begin), part.count);
 }
 
 static void send(const walk *w, uint32_t to, int64_t k, gcoll_space from) {
-    gcoll_tree_part part = gcoll_tree_part_make(w->n, w->blocks, k);
+    gcoll_tree_part part = gcoll_tree_part_make(w->problem, w->blocks, k);
     if (to != GCOLL_TREE_NOBODY)
         gcoll_plan_send(w->b, to, gcoll_ref_make(from, 0, part.begin), part.count);
 }
@@ -58,7 +58,7 @@ static void go_up(const walk *w) {
 static void go_down(const walk *w) {
     const bool two = w->at.right != GCOLL_TREE_NOBODY;
     for (int64_t k = 0; k <= w->blocks; k++) {
-        gcoll_tree_part part = gcoll_tree_part_make(w->n, w->blocks, k);
+        gcoll_tree_part part = gcoll_tree_part_make(w->problem, w->blocks, k);
         send(w, two ? w->at.right : w->at.left, k - 1, GCOLL_OUT);
         if (w->at.parent != GCOLL_TREE_NOBODY)
             gcoll_plan_recv(w->b, w->at.parent, gcoll_out(0, part.begin), part.count);
@@ -71,7 +71,7 @@ static void go_down(const walk *w) {
 }
 
 static void tree_pipelined_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    walk w = {b, gcoll_tree_find(0, problem->size, problem->rank), problem->count,
+    walk w = {problem, b, gcoll_tree_find(0, problem->size, problem->rank),
               gcoll_tree_parts(problem->count, problem->option[0])};
     if (problem->size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), problem->count);
@@ -110,4 +110,5 @@ const gcoll_algorithm gcoll_allreduce_tree_pipelined_algorithm = {
     .claims = tree_pipelined_claims,
     .cost = tree_pipelined_cost,
     .load = tree_pipelined_load,
+    .takes_codec = true,
 };

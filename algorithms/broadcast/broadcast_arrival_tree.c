@@ -127,4 +127,5 @@ const gcoll_algorithm gcoll_broadcast_arrival_tree_algorithm = {
     .cost = tree_cost,
     .load = tree_load,
     .uses_arrival = true,
+    .takes_codec = true,
 };

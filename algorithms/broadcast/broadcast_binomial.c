@@ -49,4 +49,5 @@ const gcoll_algorithm gcoll_broadcast_binomial_algorithm = {
     .plan = binomial_plan,
     .cost = binomial_cost,
     .load = binomial_load,
+    .takes_codec = true,
 };

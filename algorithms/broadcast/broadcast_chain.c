@@ -26,7 +26,7 @@ static void chain_plan(const gcoll_problem *problem, gcoll_builder *b) {
     /* Slice s passes from place q to q + 1 in round s + q. */
     gcoll_plan_round_at_least(b, place == 0 ? 0 : place - 1);
     for (uint32_t s = 0; s < slices; s++) {
-        uint64_t begin = gcoll_chunk_begin(n, slices, s), count = gcoll_chunk_count(n, slices, s);
+        uint64_t begin = gcoll_part_begin(problem, slices, s), count = gcoll_part_count(problem, slices, s);
         if (place > 0) {
             gcoll_plan_recv(b, (rank + size - 1) % size, gcoll_ref_add(data, begin), count);
             gcoll_plan_round(b);
@@ -59,4 +59,5 @@ const gcoll_algorithm gcoll_broadcast_chain_algorithm = {
     .plan = chain_plan,
     .cost = chain_cost,
     .load = chain_load,
+    .takes_codec = true,
 };

@@ -41,4 +41,5 @@ const gcoll_algorithm gcoll_broadcast_one_to_all_algorithm = {
     .plan = one_to_all_plan,
     .cost = one_to_all_cost,
     .load = one_to_all_load,
+    .takes_codec = true,
 };

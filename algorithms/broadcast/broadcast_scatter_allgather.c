@@ -26,8 +26,8 @@ static const gcoll_option options[] = {
 };
 
 typedef struct share {
+    const gcoll_problem *problem;
     gcoll_builder *b;
-    uint64_t n;
     uint32_t size, root, place;
     gcoll_ref data;
 } share;
@@ -50,8 +50,8 @@ static void pass(const share *s, uint32_t peer, bool sends, uint64_t first, uint
         uint64_t from = first < turn ? turn : first, to = last > turn + s->size ? turn + s->size : last;
         if (from >= to)
             continue;
-        uint64_t begin = gcoll_chunk_begin(s->n, s->size, (uint32_t)(from - turn));
-        uint64_t end = gcoll_chunk_begin(s->n, s->size, (uint32_t)(to - turn));
+        uint64_t begin = gcoll_part_begin(s->problem, s->size, (uint32_t)(from - turn));
+        uint64_t end = gcoll_part_begin(s->problem, s->size, (uint32_t)(to - turn));
         message(s->b, rank_of(s, peer), gcoll_ref_add(s->data, begin), end - begin);
     }
 }
@@ -95,14 +95,14 @@ static void doubling(const share *s) {
 
 static void scatter_allgather_plan(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t size = problem->size, place = (problem->rank + size - problem->root) % size;
-    share s = {b, problem->count, size, problem->root, place, place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0)};
+    share s = {problem, b, size, problem->root, place, place == 0 ? gcoll_in(0, 0) : gcoll_out(0, 0)};
     /* Strict rounds: with an unbounded window, chunks that are not urgent delay urgent ones at the ports. In
      * the simulator that took up to 1.4 times as long. */
     gcoll_plan_window(b, 0);
     scatter(&s);
     (problem->option[0] == 0 ? ring : doubling)(&s);
     if (place == 0) /* last: other ranks wait for the messages, but none for this copy */
-        gcoll_plan_copy(b, gcoll_out(0, 0), s.data, s.n);
+        gcoll_plan_copy(b, gcoll_out(0, 0), s.data, problem->count);
 }
 
 static void scatter_allgather_cost(const gcoll_problem *problem, gcoll_cost *cost) {
@@ -119,4 +119,5 @@ const gcoll_algorithm gcoll_broadcast_scatter_allgather_algorithm = {
     .options = options,
     .plan = scatter_allgather_plan,
     .cost = scatter_allgather_cost,
+    .takes_codec = true,
 };

@@ -27,7 +27,7 @@ static void gather(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_
         gcoll_binary_block partner = own;
         partner.index ^= UINT32_C(1) << step;
         bool sends = ((own.index ^ target) >> step & 1) != 0;
-        gcoll_elements moved = gcoll_binary_range(problem->count, sends ? own : partner, step + 1);
+        gcoll_elements moved = gcoll_binary_range(problem, sends ? own : partner, step + 1);
         if (sends) {
             gcoll_plan_send(b, partner.index, gcoll_sum_at(sums, moved.begin), moved.count);
             return;
@@ -36,7 +36,7 @@ static void gather(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_
         gcoll_plan_round(b);
     }
     if (last == 1) { /* this is one of the two left */
-        gcoll_elements half = gcoll_binary_range(problem->count, own, 1);
+        gcoll_elements half = gcoll_binary_range(problem, own, 1);
         gcoll_plan_send(b, problem->root, gcoll_sum_at(sums, half.begin), half.count);
     }
 }
@@ -45,7 +45,7 @@ static void collect_halves(const gcoll_problem *problem, gcoll_builder *b) {
     const uint32_t log = gcoll_log2_floor(problem->size);
     gcoll_plan_round_at_least(b, log + (uint32_t)__builtin_popcount(problem->size) - 1 + log - 1);
     for (uint32_t rank = 0; rank < 2; rank++) {
-        gcoll_elements half = gcoll_binary_range(problem->count, (gcoll_binary_block){0, log, rank}, 1);
+        gcoll_elements half = gcoll_binary_range(problem, (gcoll_binary_block){0, log, rank}, 1);
         gcoll_plan_recv(b, rank, gcoll_out(0, half.begin), half.count);
     }
 }

@@ -44,4 +44,5 @@ const gcoll_algorithm gcoll_reduce_scatter_circulant_algorithm = {
     .plan = circulant_plan,
     .claims = circulant_claims,
     .cost = circulant_cost,
+    .takes_codec = true,
 };

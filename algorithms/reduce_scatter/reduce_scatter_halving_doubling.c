@@ -19,7 +19,7 @@
 
 /* Piece i of `parts`, or block i of the problem's if parts is 0, begins here. */
 static uint64_t begin_of(const gcoll_problem *problem, uint32_t parts, uint32_t i) {
-    return parts > 0 ? gcoll_chunk_begin(problem->count, parts, i) : gcoll_block_begin(problem, i);
+    return parts > 0 ? gcoll_part_begin(problem, parts, i) : gcoll_block_begin(problem, i);
 }
 
 /* Finds the last of `number` pieces or blocks that begins at element e or before. */
@@ -61,7 +61,7 @@ static void collect(const gcoll_problem *problem, gcoll_builder *b, uint32_t log
     const gcoll_elements own = {gcoll_block_begin(problem, problem->rank),
                                 gcoll_block_count(problem, problem->rank)};
     for (uint32_t piece = find(problem, parts, parts, own.begin);
-         piece < parts && gcoll_chunk_begin(problem->count, parts, piece) < own.begin + own.count; piece++) {
+         piece < parts && gcoll_part_begin(problem, parts, piece) < own.begin + own.count; piece++) {
         uint32_t from = gcoll_bits_reversed(piece, log);
         gcoll_elements received = common(problem, parts, piece, own);
         if (from != problem->rank)
@@ -74,7 +74,7 @@ static void halving_plan(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_sums sums = gcoll_binary_sums_new(problem, b);
     gcoll_binary_reduce(problem, b, sums);
     if (own.first == 0)
-        hand_out(problem, b, gcoll_binary_range(problem->count, own, own.log), sums);
+        hand_out(problem, b, gcoll_binary_range(problem, own, own.log), sums);
     collect(problem, b, gcoll_log2_floor(problem->size));
 }
 
@@ -104,4 +104,5 @@ const gcoll_algorithm gcoll_reduce_scatter_halving_doubling_algorithm = {
     .plan = halving_plan,
     .claims = gcoll_pairs_claims,
     .cost = halving_cost,
+    .takes_codec = true,
 };

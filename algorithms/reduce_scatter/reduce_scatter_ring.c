@@ -97,6 +97,7 @@ const gcoll_algorithm gcoll_reduce_scatter_ring_algorithm = {
     .claims = ring_claims,
     .cost = ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
 };
 
 const gcoll_algorithm gcoll_reduce_ring_algorithm = {
@@ -107,4 +108,5 @@ const gcoll_algorithm gcoll_reduce_ring_algorithm = {
     .plan = reduce_plan,
     .claims = ring_claims,
     .cost = ring_cost,
+    .takes_codec = true,
 };

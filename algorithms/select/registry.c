@@ -53,9 +53,12 @@ static uint32_t trees_of_buffers(const gcoll_algorithm *algorithm, const gcoll_p
 
 uint32_t gcoll_algorithm_claims(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
     const uint32_t claims = algorithm->claims ? algorithm->claims(problem) : GCOLL_CLAIM_ALL;
-    if (problem->buffers == 1 || problem->count == 0 || !gcoll_collective_reduces(problem->collective))
-        return claims;
-    return claims & (trees_of_buffers(algorithm, problem) | ~TREES);
+    const bool reduces = problem->count > 0 && gcoll_collective_reduces(problem->collective);
+    /* Sums that are rounded on the way are those of no tree. */
+    if (reduces && gcoll_codec_is_set(&problem->codec) && problem->size > 1)
+        return claims & ~TREES;
+    return reduces && problem->buffers > 1 ? claims & (trees_of_buffers(algorithm, problem) | ~TREES)
+                                           : claims;
 }
 
 /* ---- Algorithms of users ------------------------------------------------------------------------- */

@@ -147,6 +147,20 @@ static gcoll_status run_short(search *s, gcoll_candidate *candidate) {
     return refuse(candidate, GCOLL_ERR_NO_MEMORY, "no memory to find out");
 }
 
+/* What a codec changes: messages have fewer bytes, and what is sent is encoded or decoded on the way, which
+ * takes about as long as reducing it. Encoded messages lie in scratch, at both ends. */
+static void apply_codec(const gcoll_codec *codec, gcoll_cost *cost, gcoll_load *load) {
+    const double ratio = gcoll_codec_ratio(codec);
+    if (!gcoll_codec_is_set(codec))
+        return;
+    cost->reduced += cost->sent;
+    load->reduced += load->sent;
+    cost->sent *= ratio;
+    load->sent *= ratio;
+    load->within_sent *= ratio;
+    cost->scratch += 2 * cost->sent;
+}
+
 /* Whether the algorithm may be taken with the options being tried; fills in the cost. */
 static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_candidate *candidate) {
     if (algorithm->applies) {
@@ -156,12 +170,15 @@ static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_can
         if (status != GCOLL_OK)
             return refuse(candidate, status, gcoll_last_error());
     }
+    if (gcoll_codec_applies(algorithm, &s->problem) != GCOLL_OK)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "takes no codec");
     algorithm->cost(&s->problem, &candidate->cost); /* even if refused: it tells where options end */
     if (gcoll_cost_is_unknown(&candidate->cost))
         return run_short(s, candidate);
     candidate->load = gcoll_load_of(algorithm, &s->problem, &candidate->cost);
     if (isnan(candidate->load.hops) && !isnan(candidate->cost.steps))
         return run_short(s, candidate);
+    apply_codec(&s->problem.codec, &candidate->cost, &candidate->load);
     candidate->seconds = seconds_of(s, &candidate->cost, &candidate->load);
     const uint32_t claims = gcoll_algorithm_claims(algorithm, &s->problem);
     if (claims & GCOLL_CLAIM_UNKNOWN)
@@ -284,14 +301,15 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
             best = s.best;
     }
     if (best.status != GCOLL_OK)
-        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s%s%s%s%s",
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "no algorithm for %s of %u ranks is%s%s%s%s%s%s%s",
                            gcoll_collective_name(problem->collective), problem->size,
                            needs->claims & GCOLL_CLAIM_RANK_IDENTICAL ? " rank-identical" : "",
                            needs->claims & GCOLL_CLAIM_RUN_IDENTICAL ? " run-identical" : "",
                            needs->claims & GCOLL_CLAIM_ORDERED ? " ordered" : "",
                            needs->claims & GCOLL_CLAIM_PAIRS ? " by pairs" : "",
                            needs->claims & GCOLL_CLAIM_LEFT ? " from the left" : "",
-                           needs->scratch_limit ? " within the memory limit" : "");
+                           needs->scratch_limit ? " within the memory limit" : "",
+                           gcoll_codec_is_set(&problem->codec) ? " for a codec" : "");
     *choice = best.choice;
     return GCOLL_OK;
 }
@@ -303,7 +321,8 @@ double gcoll_algorithm_seconds(const gcoll_algorithm *algorithm, const gcoll_pro
         .type_bytes = type_bytes, .needs = needs, .parameters = parameters, .problem = *problem};
     gcoll_cost cost;
     algorithm->cost(problem, &cost);
-    const gcoll_load load = gcoll_load_of(algorithm, problem, &cost);
+    gcoll_load load = gcoll_load_of(algorithm, problem, &cost);
+    apply_codec(&problem->codec, &cost, &load);
     return seconds_of(&s, &cost, &load);
 }
 

@@ -10,17 +10,17 @@ gcoll_binary_block gcoll_binary_block_of(uint32_t size, uint32_t rank) {
     return (gcoll_binary_block){first, log, rank - first};
 }
 
-gcoll_elements gcoll_binary_range(uint64_t n, gcoll_binary_block block, uint32_t step) {
+gcoll_elements gcoll_binary_range(const gcoll_problem *problem, gcoll_binary_block block, uint32_t step) {
     uint32_t parts = UINT32_C(1) << step, part = gcoll_bits_reversed(block.index, step);
-    uint64_t begin = gcoll_chunk_begin(n, parts, part);
-    return (gcoll_elements){begin, gcoll_chunk_begin(n, parts, part + 1) - begin};
+    uint64_t begin = gcoll_part_begin(problem, parts, part);
+    return (gcoll_elements){begin, gcoll_part_begin(problem, parts, part + 1) - begin};
 }
 
 gcoll_sums gcoll_binary_sums_new(const gcoll_problem *problem, gcoll_builder *b) {
     gcoll_binary_block own = gcoll_binary_block_of(problem->size, problem->rank);
     if (own.log == 0)
         return (gcoll_sums){gcoll_in(0, 0), 0};
-    gcoll_elements half = gcoll_binary_range(problem->count, own, 1);
+    gcoll_elements half = gcoll_binary_range(problem, own, 1);
     return (gcoll_sums){gcoll_plan_scratch(b, half.count), half.begin};
 }
 
@@ -30,8 +30,8 @@ static void halve(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_b
         gcoll_binary_block partner = own;
         partner.index ^= UINT32_C(1) << step;
         const uint32_t peer = partner.first + partner.index;
-        gcoll_elements kept = gcoll_binary_range(problem->count, own, step + 1);
-        gcoll_elements sent = gcoll_binary_range(problem->count, partner, step + 1);
+        gcoll_elements kept = gcoll_binary_range(problem, own, step + 1);
+        gcoll_elements sent = gcoll_binary_range(problem, partner, step + 1);
         gcoll_ref a = gcoll_sum_at(from, kept.begin), to = gcoll_sum_at(sums, kept.begin);
         gcoll_plan_send(b, peer, gcoll_sum_at(from, sent.begin), sent.count);
         if (peer < problem->rank)
@@ -47,7 +47,7 @@ static void halve(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_b
 static void take_in(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
     const uint32_t end = own.first + (UINT32_C(1) << own.log);
     gcoll_binary_block smaller = gcoll_binary_block_of(problem->size, end);
-    gcoll_elements piece = gcoll_binary_range(problem->count, own, own.log);
+    gcoll_elements piece = gcoll_binary_range(problem, own, own.log);
     uint32_t peer = smaller.first + (own.index & ((UINT32_C(1) << smaller.log) - 1));
     gcoll_ref at = gcoll_sum_at(sums, piece.begin);
     gcoll_plan_recv_reduce(b, peer, at, at, piece.count);
@@ -56,7 +56,7 @@ static void take_in(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary
 static void hand_up(const gcoll_problem *problem, gcoll_builder *b, gcoll_binary_block own, gcoll_sums sums) {
     gcoll_binary_block larger = gcoll_binary_block_of(problem->size, own.first - 1);
     for (larger.index = own.index; larger.index >> larger.log == 0; larger.index += UINT32_C(1) << own.log) {
-        gcoll_elements part = gcoll_binary_range(problem->count, larger, larger.log);
+        gcoll_elements part = gcoll_binary_range(problem, larger, larger.log);
         gcoll_plan_send(b, larger.first + larger.index, gcoll_sum_at(sums, part.begin), part.count);
     }
 }

@@ -42,7 +42,7 @@ typedef struct gcoll_elements {
 } gcoll_elements;
 
 /* The elements that the block's rank still works on before step `step`; with step = log: its piece. */
-gcoll_elements gcoll_binary_range(uint64_t n, gcoll_binary_block block, uint32_t step);
+gcoll_elements gcoll_binary_range(const gcoll_problem *problem, gcoll_binary_block block, uint32_t step);
 
 /* Element e's partial sum is at ref + (e - origin). */
 typedef struct gcoll_sums {

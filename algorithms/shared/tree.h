@@ -70,11 +70,11 @@ typedef struct gcoll_tree_part {
     uint64_t begin, count;
 } gcoll_tree_part;
 
-static inline gcoll_tree_part gcoll_tree_part_make(uint64_t n, uint32_t parts, int64_t k) {
+static inline gcoll_tree_part gcoll_tree_part_make(const gcoll_problem *problem, uint32_t parts, int64_t k) {
     gcoll_tree_part part = {0, 0};
     if (k >= 0 && k < parts) {
-        part.begin = gcoll_chunk_begin(n, parts, (uint32_t)k);
-        part.count = gcoll_chunk_count(n, parts, (uint32_t)k);
+        part.begin = gcoll_part_begin(problem, parts, (uint32_t)k);
+        part.count = gcoll_part_count(problem, parts, (uint32_t)k);
     }
     return part;
 }

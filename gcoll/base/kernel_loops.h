@@ -376,6 +376,8 @@ PAIR_DIVIDE(half_divide, gcoll_half_widen, gcoll_half_round)
 PAIR_SCALE(half_scale, gcoll_half_widen, gcoll_half_round)
 #endif
 
+#include "gcoll/base/codec_loops.h"
+
 /* NOLINTEND(bugprone-macro-parentheses) */
 
 #define INTEGER_ROW(SIGNED, UNSIGNED)                                                                        \
@@ -449,5 +451,12 @@ const gcoll_kernel_table KERNEL_TABLE = {
             [GCOLL_FLOAT64] = f64_scale,
             [GCOLL_COMPLEX64] = c64_scale,
             [GCOLL_COMPLEX128] = c128_scale,
+        },
+    .codec =
+        {
+            [GCOLL_CODEC_BF16] = CODEC_ROW(bf16),
+            [GCOLL_CODEC_FP16] = CODEC_ROW(fp16),
+            [GCOLL_CODEC_INT8] = CODEC_ROW(int8),
+            [GCOLL_CODEC_FP8] = CODEC_ROW(fp8),
         },
 };

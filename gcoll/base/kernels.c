@@ -60,7 +60,7 @@ const char *const gcoll_kernel_sets[] = {
 _Static_assert(sizeof gcoll_kernel_sets / sizeof gcoll_kernel_sets[0] == sizeof sets / sizeof sets[0] + 1,
                "one name a set, and NULL");
 
-static const gcoll_kernel_table *best_table(void) {
+const gcoll_kernel_table *gcoll_kernels_best(void) {
     size_t i = 0;
     while (!sets[i].available()) /* "plain", the last, is always available */
         i++;
@@ -81,7 +81,7 @@ static gcoll_kernel look_up(const gcoll_kernel_table *table, gcoll_type type, gc
 }
 
 gcoll_kernel gcoll_kernel_find(gcoll_type type, gcoll_op op) {
-    return look_up(best_table(), type, op);
+    return look_up(gcoll_kernels_best(), type, op);
 }
 
 gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op) {
@@ -89,9 +89,9 @@ gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op)
 }
 
 void gcoll_divide(void *data, uint64_t count, gcoll_type type, uint32_t divisor) {
-    best_table()->divide[type](data, count, divisor);
+    gcoll_kernels_best()->divide[type](data, count, divisor);
 }
 
 void gcoll_scale(void *dst, const void *src, uint64_t count, gcoll_type type, double factor) {
-    best_table()->scale[type](dst, src, count, factor);
+    gcoll_kernels_best()->scale[type](dst, src, count, factor);
 }

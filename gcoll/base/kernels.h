@@ -9,6 +9,7 @@
 #define GCOLL_BASE_KERNELS_H
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/codec.h"
 
 /* data[i] /= divisor, see gcoll_divide. */
 typedef void (*gcoll_divide_kernel)(void *data, uint64_t count, uint32_t divisor);
@@ -20,6 +21,7 @@ typedef struct gcoll_kernel_table {
     gcoll_kernel reduce[GCOLL_TYPE_COUNT][GCOLL_OP_COUNT]; /* NULL if op is not defined for type */
     gcoll_divide_kernel divide[GCOLL_TYPE_COUNT];          /* NULL if type has no average */
     gcoll_scale_kernel scale[GCOLL_TYPE_COUNT];            /* NULL if type is not floating */
+    gcoll_codec_kernels codec[GCOLL_CODEC_COUNT];          /* none for GCOLL_CODEC_NONE */
 } gcoll_kernel_table;
 
 extern const gcoll_kernel_table gcoll_kernels_plain;
@@ -30,6 +32,8 @@ extern const gcoll_kernel_table gcoll_kernels_avx512;
 extern const gcoll_kernel_table gcoll_kernels_neon;
 #endif
 
+/* The best table that this processor can run. */
+const gcoll_kernel_table *gcoll_kernels_best(void);
 /* The table of the named set; NULL if this build has no such set, or this processor lacks it. */
 const gcoll_kernel_table *gcoll_kernel_table_of(const char *set);
 

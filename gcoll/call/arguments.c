@@ -46,6 +46,7 @@ struct options {
     void *done_arg;
     int keep_input, uniform, order;
     double prescale, postscale;
+    const char *codec;
 };
 
 static gcoll_status read_allreduce(const void *given, struct options *options) {
@@ -67,7 +68,8 @@ static gcoll_status read_allreduce(const void *given, struct options *options) {
                                 .uniform = own.uniform,
                                 .order = own.order,
                                 .prescale = own.prescale,
-                                .postscale = own.postscale};
+                                .postscale = own.postscale,
+                                .codec = own.codec};
     return status;
 }
 
@@ -83,7 +85,8 @@ static gcoll_status read_broadcast(const void *given, struct options *options) {
                                 .timeout_ms = own.timeout_ms,
                                 .done = own.done,
                                 .done_arg = own.done_arg,
-                                .uniform = own.uniform};
+                                .uniform = own.uniform,
+                                .codec = own.codec};
     return status;
 }
 
@@ -115,7 +118,8 @@ static gcoll_status read_general(const gcoll_given *given, bool takes_several, s
                                 .uniform = own.uniform,
                                 .order = own.order,
                                 .prescale = own.prescale,
-                                .postscale = own.postscale};
+                                .postscale = own.postscale,
+                                .codec = own.codec};
     return status;
 }
 
@@ -236,6 +240,31 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
         call->needs |= GCOLL_CLAIM_ORDERED;
     return options->user_op->element_bytes > 0 ? set_own_elements(call, options->user_op->element_bytes)
                                                : GCOLL_OK;
+}
+
+/* Reads options.codec; device memory is found later. */
+static gcoll_status set_codec(gcoll_call *call, const gcoll_given *given, const char *text) {
+    gcoll_codec codec;
+    gcoll_status status = gcoll_codec_parse(text, &codec);
+    if (status != GCOLL_OK || !gcoll_codec_is_set(&codec))
+        return status;
+    if (!gcoll_collective_takes_codec(given->collective))
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "options.codec: is '%s' for %s; allowed are allreduce, reduce_scatter, allgather and broadcast",
+            text, gcoll_collective_name(given->collective));
+    if (given->type != GCOLL_FLOAT32)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for type %s; allowed is float32",
+                           text, gcoll_type_name(given->type));
+    if (gcoll_collective_reduces(given->collective) && given->op != GCOLL_SUM && given->op != GCOLL_AVG)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for op %s; allowed are sum and avg",
+                           text, gcoll_op_name(given->op));
+    if (given->lists_input || given->lists_output)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "options.codec: is '%s', but the vector is a list of buffers; allowed is one buffer", text);
+    call->codec = codec;
+    return GCOLL_OK;
 }
 
 /* ---- Factors ------------------------------------------------------------------------------ */
@@ -786,6 +815,8 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     if (status == GCOLL_OK)
         status = set_user_op(arguments, options);
     if (status == GCOLL_OK)
+        status = set_codec(call, given, options->codec);
+    if (status == GCOLL_OK)
         status = set_counts_at_root(call, given, options->counts_at_root);
     if (status == GCOLL_OK)
         status = set_factors(arguments, context, given, options);
@@ -847,7 +878,8 @@ gcoll_status gcoll_arguments_shape(gcoll_call *call, gcoll_context *context, gco
     const struct options options = {.user_op = own.user_op,
                                     .same = own.same,
                                     .order = own.order,
-                                    .memory_limit_bytes = own.memory_limit_bytes};
+                                    .memory_limit_bytes = own.memory_limit_bytes,
+                                    .codec = own.codec};
     const gcoll_given shape = {.collective = collective,
                                .count = collective == GCOLL_BARRIER ? 0 : count,
                                .type = type,

@@ -32,7 +32,9 @@ static uint64_t hash_call(const gcoll_call *call) {
         call->memory_limit,
         call->places,
         call->arrival,
-        call->postscale};
+        call->postscale,
+        call->codec.kind | (uint64_t)call->codec.is_stochastic << 16 | (uint64_t)call->codec.block << 32,
+        call->codec.seed};
     /* Hash the fields, not all bytes of the struct: the algorithm's text is mostly empty. */
     const uint64_t hash = gcoll_hash_words(GCOLL_HASH_START, fields, sizeof fields / sizeof fields[0]);
     return gcoll_hash_text(hash, call->algorithm);

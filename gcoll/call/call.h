@@ -37,9 +37,10 @@ typedef struct gcoll_call {
     uint64_t blocks_hash; /* of the block sizes; 0: they are equal. allreduce: of the counts of a list */
     uint64_t arrival;     /* number of the arrival-aware plan (hooks.h); 0: none */
     uint64_t postscale;   /* the bits of the factor of the result, a double; 0: none */
+    gcoll_codec codec;    /* all zero: none */
     char algorithm[GCOLL_ALGORITHM_TEXT_MAX]; /* "" is auto */
 } gcoll_call;
-_Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 6 * sizeof(uint64_t) +
+_Static_assert(sizeof(gcoll_call) == 15 * sizeof(uint32_t) + 2 * sizeof(uint16_t) + 8 * sizeof(uint64_t) +
                                          GCOLL_ALGORITHM_TEXT_MAX,
                "there is no padding, which would not compare equal");
 
@@ -116,7 +117,8 @@ gcoll_call gcoll_call_alike(const gcoll_call *call);
 static inline bool gcoll_call_is_alike(const gcoll_call *a, const gcoll_call *b) {
     return a->collective == b->collective && a->type == b->type && a->element_bytes == b->element_bytes &&
            a->op == b->op && a->root == b->root && a->needs == b->needs && a->commutative == b->commutative &&
-           a->count == b->count && a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash;
+           a->count == b->count && a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash &&
+           memcmp(&a->codec, &b->codec, sizeof a->codec) == 0;
 }
 
 /* The problem for the planner, without the algorithm's options. */

@@ -40,6 +40,7 @@ gcoll_call gcoll_call_alike(const gcoll_call *call) {
     alike.count = call->count;
     alike.memory_limit = call->memory_limit;
     alike.blocks_hash = call->blocks_hash;
+    alike.codec = call->codec;
     return alike;
 }
 
@@ -61,6 +62,7 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .in_memory = blocks->in_memory,
                            .out_memory = blocks->out_memory,
                            .order = gcoll_call_order(call),
+                           .codec = call->codec,
                            .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
 }
 
@@ -185,7 +187,7 @@ static gcoll_status look_up(const gcoll_context *context, const gcoll_problem *c
     const gcoll_tuning_rule *found =
         gcoll_basis_rule_for(context->basis, common->collective, common->count * type_bytes);
     *rule = NULL;
-    if (!found)
+    if (!found || gcoll_codec_is_set(&common->codec)) /* rules were measured without one */
         return GCOLL_OK;
     gcoll_status status = gcoll_tuning_take(found, &context->calls->registry, common, type_bytes,
                                             &rates->needs, &rates->cost, choice);
@@ -304,6 +306,8 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     /* `claims` and `cost` are only defined if `applies` accepts the problem. */
     if (choice->algorithm->applies)
         status = choice->algorithm->applies(common);
+    if (status == GCOLL_OK)
+        status = gcoll_codec_applies(choice->algorithm, common);
     if (status == GCOLL_OK)
         status = check_claims(context, call, choice, common);
     if (status != GCOLL_OK)
@@ -511,12 +515,14 @@ static void name_choice(gcoll_context *context, const gcoll_call *call, const gc
 
 static void describe(struct explanation *e, const gcoll_call *call, gcoll_context *context,
                      const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
-    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES];
+    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES], codec[GCOLL_CODEC_TEXT_MAX];
+    const bool has_codec = gcoll_codec_is_set(&call->codec);
     name_choice(context, call, choice, name, sizeof name);
-    gcoll_text_add(&e->said, "%s of %llu %s by %u ranks: %s\n",
+    gcoll_codec_format(&call->codec, codec);
+    gcoll_text_add(&e->said, "%s of %llu %s%s%s by %u ranks: %s\n",
                    gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
-                   gcoll_type_name((gcoll_type)call->type), context->size,
-                   status == GCOLL_OK ? name : gcoll_last_error());
+                   gcoll_type_name((gcoll_type)call->type), has_codec ? " as " : "", has_codec ? codec : "",
+                   context->size, status == GCOLL_OK ? name : gcoll_last_error());
     sort(e->candidates, e->count);
     for (size_t i = 0; i < e->count; i++) {
         const gcoll_candidate *candidate = &e->candidates[i];

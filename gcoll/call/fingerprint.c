@@ -17,12 +17,14 @@ enum {
     AT_COUNT = 8,
     AT_PLAN = 16,
     AT_ALGORITHM = 24,
-    AT_ELEMENT = 26, /* size of an element of the caller's own; 0: an element of the type */
-    AT_EXTRA = 28    /* average, or a tree: the number of buffers; unequal blocks, or a list: a hash of their
-                      * sizes; with HAS_POSTSCALE, a hash of the factor is added */
+    AT_ELEMENT =
+        26,       /* size of an element of the caller's own; 0: an element of the type. float32: codec_word */
+    AT_EXTRA = 28 /* average, or a tree: the number of buffers; unequal blocks, or a list: a hash of their
+                   * sizes; with HAS_POSTSCALE, a hash of the factor is added */
 };
 
-enum { HAS_POSTSCALE = 32, ORDER_SHIFT = 6 };
+#define HAS_POSTSCALE 32
+#define ORDER_SHIFT   6
 _Static_assert(GCOLL_USER < HAS_POSTSCALE && GCOLL_ORDER_LEFT < 4,
                "operation, factor and tree fit in a byte");
 
@@ -62,6 +64,27 @@ static uint32_t index_of(const gcoll_algorithm *algorithm) {
     return index;
 }
 
+/* A codec but for its seed: its kind, whether it is stochastic, and its block. 0: none. */
+enum { CODEC_KIND_BITS = 3 };
+_Static_assert(GCOLL_CODEC_COUNT <= 1 << CODEC_KIND_BITS &&
+                   GCOLL_CODEC_BLOCK_MAX / GCOLL_CODEC_BLOCK_STEP < 1 << 12,
+               "it fits into 16 bits");
+
+static uint64_t codec_word(const gcoll_codec *codec) {
+    return codec->kind | (uint64_t)codec->is_stochastic << CODEC_KIND_BITS |
+           (uint64_t)(codec->block / GCOLL_CODEC_BLOCK_STEP) << (CODEC_KIND_BITS + 1);
+}
+
+/* " as int8:block=128", or "" for elements that are not encoded. */
+static void describe_codec(uint64_t word, char *text, size_t size) {
+    const gcoll_codec codec = {.kind = (uint16_t)(word & ((1u << CODEC_KIND_BITS) - 1)),
+                               .block = (uint32_t)(word >> (CODEC_KIND_BITS + 1)) * GCOLL_CODEC_BLOCK_STEP};
+    char name[GCOLL_CODEC_TEXT_MAX];
+    gcoll_codec_format(&codec, name);
+    snprintf(text, size, "%s%s%s", word ? " as " : "", word ? name : "",
+             word >> CODEC_KIND_BITS & 1 ? " with a seed" : "");
+}
+
 /* Writes count and AT_EXTRA. If each rank knows other block sizes, as in an alltoall_v, neither they nor
  * their sum are compared, and gcoll_fingerprint_for_peer puts in the block for that peer. */
 static void put_count(uint8_t *bytes, const gcoll_context *context, const gcoll_call *call) {
@@ -99,9 +122,12 @@ void gcoll_fingerprint_make(const gcoll_context *context, const gcoll_call *call
                  : call->collective == GCOLL_ALLREDUCE       ? call->out_list
                                                              : call->root,
                  4);
-    gcoll_put_le(bytes + AT_PLAN, gcoll_hash_text(GCOLL_HASH_START, text) ^ planned->mark, 8);
+    gcoll_put_le(bytes + AT_PLAN,
+                 gcoll_hash_word(gcoll_hash_text(GCOLL_HASH_START, text), call->codec.seed) ^ planned->mark,
+                 8);
     gcoll_put_le(bytes + AT_ALGORITHM, index_of(planned->choice->algorithm), 2);
-    gcoll_put_le(bytes + AT_ELEMENT, gcoll_call_has_own_elements(call) ? call->element_bytes : 0, 2);
+    gcoll_put_le(bytes + AT_ELEMENT,
+                 gcoll_call_has_own_elements(call) ? call->element_bytes : codec_word(&call->codec), 2);
     put_count(bytes, context, call);
     if (planned->by_hosts)
         bytes[AT_FLAGS] |= FLAG_HOSTS;
@@ -137,13 +163,17 @@ static const char *algorithm_of(const uint8_t *bytes) {
                                         : "an unknown algorithm";
 }
 
-/* For example "float32", or "elements of 12 bytes". */
+/* For example "float32", "float32 as bf16", or "elements of 12 bytes". */
 static void describe_element(const uint8_t *bytes, char *text, size_t size) {
     const unsigned own = (unsigned)gcoll_get_le(bytes + AT_ELEMENT, 2);
-    if (own > 0)
+    char codec[GCOLL_CODEC_TEXT_MAX + 24] = "";
+    if (bytes[AT_TYPE] == GCOLL_FLOAT32)
+        describe_codec(own, codec, sizeof codec);
+    else if (own > 0) {
         snprintf(text, size, "elements of %u bytes", own);
-    else
-        snprintf(text, size, "%s", gcoll_type_name((gcoll_type)bytes[AT_TYPE]));
+        return;
+    }
+    snprintf(text, size, "%s%s", gcoll_type_name((gcoll_type)bytes[AT_TYPE]), codec);
 }
 
 /* For example "allgather_v of 100 float32 from rank 3, sum, by ring". Parts that the collective does not
@@ -155,7 +185,7 @@ void gcoll_fingerprint_describe(const gcoll_fingerprint *fingerprint, char *text
     const unsigned long long count = gcoll_get_le(bytes + AT_COUNT, 8),
                              root = gcoll_get_le(bytes + AT_ROOT, 4);
     const char *name = gcoll_collective_name(collective);
-    char type[32], what[80] = "", where[48] = "", how[48] = "";
+    char type[96], what[160] = "", where[48] = "", how[48] = "";
     describe_element(bytes, type, sizeof type);
     if ((unsigned)collective >= GCOLL_COLLECTIVE_COUNT) {
         snprintf(text, size, "an unknown collective");
@@ -230,6 +260,10 @@ void gcoll_fingerprint_hint(const gcoll_fingerprint *their, const gcoll_fingerpr
                  theirs[AT_FLAGS] & FLAG_ORDERED ? 0 : 1, rank, ours[AT_FLAGS] & FLAG_ORDERED ? 0 : 1);
     else if (flags & FLAG_HOSTS)
         snprintf(text, size, " (named on one of them, chosen by auto on the other)");
+    else if (gcoll_get_le(ours + AT_ELEMENT, 2) != gcoll_get_le(theirs + AT_ELEMENT, 2))
+        snprintf(text, size, "%s", "");
+    else if (ours[AT_TYPE] == GCOLL_FLOAT32 && (ours[AT_ELEMENT] >> CODEC_KIND_BITS & 1))
+        snprintf(text, size, " (the seeds of options.codec, or the algorithm's options, differ)");
     else
         snprintf(text, size, " (the algorithm's options differ)");
 }

@@ -53,6 +53,8 @@ static bool is_watched(const gcoll_call *call) {
     if (gcoll_call_is_fixed(call) || /* arrivals differ from run to run */
         gcoll_call_counts_buffers(call))
         return false;
+    if (gcoll_codec_is_set(&call->codec)) /* what is known of times is of messages without one */
+        return false;
     switch ((gcoll_collective)call->collective) {
     case GCOLL_ALLREDUCE:
     case GCOLL_REDUCE:

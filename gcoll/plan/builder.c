@@ -161,12 +161,13 @@ static bool same_place(gcoll_ref a, gcoll_ref b) {
     return a.space == b.space && a.index == b.index && a.offset == b.offset;
 }
 
-static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, bool overwritten) {
+static bool note_read(gcoll_builder *b, const gcoll_step *s, gcoll_ref ref, uint64_t count,
+                      bool overwritten) {
     gcoll_spans *map = map_of(b, ref);
     if (!map ||
         (overwritten && same_place(ref, s->dst))) /* the write of this step waits for the same steps */
         return true;
-    return gcoll_spans_read(map, b, ref.offset, ref.offset + s->count, b->step_count);
+    return gcoll_spans_read(map, b, ref.offset, ref.offset + count, b->step_count);
 }
 
 /* The i-th operand of a FOLD. */
@@ -178,7 +179,7 @@ static gcoll_ref operand(const gcoll_builder *b, const gcoll_step *s, uint32_t i
 
 static bool note_operands(gcoll_builder *b, const gcoll_step *s) {
     for (uint32_t i = 0; i < s->operand_count; i++)
-        if (!note_read(b, s, operand(b, s, i), true))
+        if (!note_read(b, s, operand(b, s, i), s->count, true))
             return false;
     return true;
 }
@@ -188,13 +189,15 @@ static bool note_accesses(gcoll_builder *b, const gcoll_step *s) {
          reads = s->kind != GCOLL_STEP_RECV && s->kind != GCOLL_STEP_DIVIDE && s->kind != GCOLL_STEP_FOLD;
     if (s->kind == GCOLL_STEP_FOLD && !note_operands(b, s))
         return false;
-    if (reads && !note_read(b, s, s->a, writes))
+    const gcoll_problem *p = &b->problem;
+    if (reads && !note_read(b, s, s->a, gcoll_step_a_count(p, s), writes))
         return false;
-    if (s->kind == GCOLL_STEP_REDUCE && !note_read(b, s, s->b, writes))
+    if (gcoll_step_has_b(s) && !note_read(b, s, s->b, gcoll_step_b_count(p, s), writes))
         return false;
     if (!writes)
         return true;
-    return gcoll_spans_write(map_of(b, s->dst), b, s->dst.offset, s->dst.offset + s->count, b->step_count);
+    return gcoll_spans_write(map_of(b, s->dst), b, s->dst.offset, s->dst.offset + gcoll_step_dst_count(p, s),
+                             b->step_count);
 }
 
 /* ---- Emission ------------------------------------------------------------------------------------ */
@@ -588,8 +591,9 @@ void gcoll_builder_emit(gcoll_builder *b, const gcoll_step *step, uint64_t from,
         return;
     }
     gcoll_step s = *step;
-    if (s.kind == GCOLL_STEP_FOLD) {
-        gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL, "plan: a plan that is staged can be changed by no pass");
+    if (s.kind == GCOLL_STEP_FOLD || (gcoll_step_is_codec(&s) && count != s.count)) {
+        gcoll_plan_refuse(b, GCOLL_ERR_INTERNAL,
+                          "plan: a plan that is staged or encoded can be changed by no pass");
         return;
     }
     s.dependencies = s.first_successor = s.successors = 0;

@@ -19,6 +19,16 @@ static gcoll_status check_options(const gcoll_algorithm *algorithm, const gcoll_
     return GCOLL_OK;
 }
 
+gcoll_status gcoll_codec_applies(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
+    if (!gcoll_codec_is_set(&problem->codec) || algorithm->takes_codec)
+        return GCOLL_OK;
+    return gcoll_error(
+        GCOLL_ERR_UNSUPPORTED,
+        "codec: is %s, but %s does not give all ranks the result of one rank; `gcoll_plan list` "
+        "shows the algorithms that do",
+        gcoll_codec_name(problem->codec.kind), algorithm->name);
+}
+
 static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem *problem) {
     if (algorithm->collective != problem->collective)
         return gcoll_error(GCOLL_ERR_INVALID, "%s is no algorithm for %s", algorithm->name,
@@ -34,7 +44,7 @@ static gcoll_status check(const gcoll_algorithm *algorithm, const gcoll_problem 
                              gcoll_order_name(problem->order), problem->buffers);
     if (status == GCOLL_OK && algorithm->applies)
         status = algorithm->applies(problem);
-    return status;
+    return status == GCOLL_OK ? gcoll_codec_applies(algorithm, problem) : status;
 }
 
 /* Replaces *plan by the result of a pass. */
@@ -46,9 +56,18 @@ static gcoll_status replace(gcoll_plan **plan, gcoll_status status, gcoll_plan *
     return GCOLL_OK;
 }
 
+/* The segment of a problem. With a codec it ends where a block ends. */
+static uint64_t segment_of(const gcoll_problem *problem) {
+    const uint64_t block = problem->codec.block ? problem->codec.block : 1, rest = problem->segment % block;
+    if (rest == 0)
+        return problem->segment;
+    return problem->segment > UINT64_MAX - block ? problem->segment - rest
+                                                 : problem->segment + (block - rest);
+}
+
 /* The order of the passes: average before several buffers, so that each element is divided once and then
- * copied; segments after both, so that their steps are pipelined too; staging last, so that it follows the
- * segments. */
+ * copied; segments after both, so that their steps are pipelined too; staging and codecs last, so that they
+ * follow the segments. */
 static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) {
     gcoll_plan *made = NULL;
     gcoll_status status = GCOLL_OK;
@@ -58,9 +77,11 @@ static gcoll_status run_passes(const gcoll_problem *problem, gcoll_plan **plan) 
     if (status == GCOLL_OK && problem->buffers > (*plan)->problem.buffers && !staged)
         status = replace(plan, gcoll_pass_buffers(*plan, problem->buffers, problem->in_place, &made), &made);
     if (status == GCOLL_OK && problem->segment > 0)
-        status = replace(plan, gcoll_pass_split(*plan, problem->segment, &made), &made);
+        status = replace(plan, gcoll_pass_split(*plan, segment_of(problem), &made), &made);
     if (status == GCOLL_OK && staged)
         status = replace(plan, gcoll_pass_stage(*plan, problem, &made), &made);
+    if (status == GCOLL_OK && gcoll_codec_is_set(&problem->codec))
+        status = replace(plan, gcoll_pass_encode(*plan, &made), &made);
     return status;
 }
 

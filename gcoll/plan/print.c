@@ -33,12 +33,18 @@ static void print_operands(FILE *f, const gcoll_plan *plan, const gcoll_step *s)
     if (s->kind == GCOLL_STEP_RECV || s->kind == GCOLL_STEP_DIVIDE || s->kind == GCOLL_STEP_FOLD)
         return;
     fputs(receives && s->received_first ? " = received op " : " = ", f);
-    print_ref(f, plan, s->a, s->count);
+    if (s->kind == GCOLL_STEP_DECODE_REDUCE && s->received_first) {
+        print_ref(f, plan, s->b, gcoll_step_b_count(&plan->problem, s));
+        fputs(" op ", f);
+        print_ref(f, plan, s->a, s->count);
+        return;
+    }
+    print_ref(f, plan, s->a, gcoll_step_a_count(&plan->problem, s));
     if (receives && !s->received_first)
         fputs(" op received", f);
-    if (s->kind == GCOLL_STEP_REDUCE) {
+    if (gcoll_step_has_b(s)) {
         fputs(" op ", f);
-        print_ref(f, plan, s->b, s->count);
+        print_ref(f, plan, s->b, gcoll_step_b_count(&plan->problem, s));
     }
 }
 
@@ -51,7 +57,8 @@ static void print_what(FILE *f, const gcoll_plan *plan, const gcoll_step *s) {
         fputs(s->kind == GCOLL_STEP_SEND ? "signal" : s->kind == GCOLL_STEP_RECV ? "await" : "fence", f);
     } else {
         fprintf(f, "%s ", gcoll_step_kind_name(s->kind));
-        print_ref(f, plan, s->kind == GCOLL_STEP_SEND ? s->a : s->dst, s->count);
+        print_ref(f, plan, s->kind == GCOLL_STEP_SEND ? s->a : s->dst,
+                  gcoll_step_dst_count(&plan->problem, s));
         if (s->kind != GCOLL_STEP_SEND)
             print_operands(f, plan, s);
         if (s->kind == GCOLL_STEP_DIVIDE)

@@ -192,6 +192,27 @@ static gcoll_status check_memory(const gcoll_problem *p) {
     return GCOLL_OK;
 }
 
+bool gcoll_collective_takes_codec(gcoll_collective collective) {
+    return collective == GCOLL_ALLREDUCE || collective == GCOLL_REDUCE_SCATTER ||
+           collective == GCOLL_ALLGATHER || collective == GCOLL_BROADCAST;
+}
+
+static gcoll_status check_codec(const gcoll_problem *p) {
+    const gcoll_status status = gcoll_codec_check(&p->codec);
+    if (status != GCOLL_OK || !gcoll_codec_is_set(&p->codec))
+        return status;
+    if (!gcoll_collective_takes_codec(p->collective))
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "codec: is %s for %s; allowed are allreduce, reduce_scatter, allgather and broadcast",
+            gcoll_codec_name(p->codec.kind), gcoll_collective_name(p->collective));
+    if (gcoll_problem_is_staged(p))
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "codec: is %s for buffers in device memory; allowed are buffers in host memory",
+                           gcoll_codec_name(p->codec.kind));
+    return GCOLL_OK;
+}
+
 gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     gcoll_status status = check_ranks(p);
     if (status != GCOLL_OK)
@@ -219,5 +240,7 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
         return gcoll_error(GCOLL_ERR_INVALID, "count is %" PRIu64 ", too many for %u ranks", p->count,
                            p->size);
     status = check_memory(p);
+    if (status == GCOLL_OK)
+        status = check_codec(p);
     return status == GCOLL_OK ? check_blocks(p) : status;
 }

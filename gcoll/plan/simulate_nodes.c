@@ -136,6 +136,9 @@ gcoll_status gcoll_sim_price_work(const gcoll_sim *sim, uint32_t id, int64_t *ps
         break;
     case GCOLL_STEP_RECV_REDUCE:
     case GCOLL_STEP_REDUCE:
+    case GCOLL_STEP_ENCODE: /* about as much work as a reduction */
+    case GCOLL_STEP_DECODE:
+    case GCOLL_STEP_DECODE_REDUCE:
         each = o->gamma;
         break;
     case GCOLL_STEP_COPY:

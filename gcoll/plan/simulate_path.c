@@ -29,6 +29,9 @@ static gcoll_simulate_kind work_kind(const gcoll_sim *sim, uint32_t id) {
     switch ((gcoll_step_kind)gcoll_sim_plan_step(sim, id)->kind) {
     case GCOLL_STEP_RECV_REDUCE:
     case GCOLL_STEP_REDUCE:
+    case GCOLL_STEP_ENCODE:
+    case GCOLL_STEP_DECODE:
+    case GCOLL_STEP_DECODE_REDUCE:
         return GCOLL_SIMULATE_REDUCE;
     case GCOLL_STEP_DIVIDE:
         return GCOLL_SIMULATE_DIVIDE;

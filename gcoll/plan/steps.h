@@ -6,6 +6,7 @@
 #define GCOLL_PLAN_INTERNAL_H
 
 #include "gcoll/base/base.h"
+#include "gcoll/base/codec.h"
 #include "gcoll/plan.h"
 
 typedef enum gcoll_step_kind {
@@ -17,12 +18,16 @@ typedef enum gcoll_step_kind {
     GCOLL_STEP_DIVIDE,      /* dst = dst / plan->divisor, for averages */
     GCOLL_STEP_FOLD, /* dst = x[0] op x[1] op ..., by a device, where x[i] is a with its index replaced by
                       * plan->operands[first_operand + i]; dst may be one of them */
+    /* With a codec. Encoded elements lie in SCRATCH, gcoll_codec_words of `count` elements. */
+    GCOLL_STEP_ENCODE,        /* dst = encoded a */
+    GCOLL_STEP_DECODE,        /* dst = decoded a */
+    GCOLL_STEP_DECODE_REDUCE, /* dst = a op decoded b (decoded b op a if `received_first`) */
     GCOLL_STEP_KIND_COUNT
 } gcoll_step_kind;
 
 typedef struct gcoll_step {
     uint8_t kind;        /* gcoll_step_kind */
-    bool received_first; /* RECV_REDUCE: the received operand stands on the left */
+    bool received_first; /* RECV_REDUCE, DECODE_REDUCE: the received operand stands on the left */
     union {
         uint32_t peer;          /* SEND, RECV, RECV_REDUCE */
         uint32_t operand_count; /* FOLD: 2 and more */
@@ -45,7 +50,7 @@ struct gcoll_plan {
     uint32_t rounds; /* the last step's round + 1; 0 if empty */
     uint32_t window; /* GCOLL_WINDOW_UNBOUNDED: pure data flow */
     uint32_t divisor;
-    bool is_stated; /* the planner said what waits for what (gcoll_plan_after) */
+    bool is_stated;   /* the planner said what waits for what (gcoll_plan_after) */
     uint64_t scratch; /* elements of SCRATCH */
     gcoll_step *steps;
     uint32_t *successors;
@@ -91,11 +96,30 @@ bool gcoll_step_is_on_device(const gcoll_plan *plan, const gcoll_step *step);
 /* "send", "receive and reduce", ... */
 static inline const char *gcoll_step_kind_name(uint32_t kind) {
     static const char *const names[GCOLL_STEP_KIND_COUNT] = {
-        "send", "receive", "receive and reduce", "reduce", "copy", "divide", "fold"};
+        "send",   "receive", "receive and reduce", "reduce", "copy", "divide", "fold",
+        "encode", "decode",  "decode and reduce"};
     return kind < GCOLL_STEP_KIND_COUNT ? names[kind] : "?";
 }
 static inline bool gcoll_step_is_message(const gcoll_step *step) {
     return step->kind <= GCOLL_STEP_RECV_REDUCE;
+}
+/* Elements that a step touches at dst, a and b. They are `count`, except for places of encoded elements. */
+static inline uint64_t gcoll_step_dst_count(const gcoll_problem *p, const gcoll_step *s) {
+    return s->kind == GCOLL_STEP_ENCODE ? gcoll_codec_words(&p->codec, s->count) : s->count;
+}
+static inline uint64_t gcoll_step_a_count(const gcoll_problem *p, const gcoll_step *s) {
+    return s->kind == GCOLL_STEP_DECODE ? gcoll_codec_words(&p->codec, s->count) : s->count;
+}
+static inline uint64_t gcoll_step_b_count(const gcoll_problem *p, const gcoll_step *s) {
+    return s->kind == GCOLL_STEP_DECODE_REDUCE ? gcoll_codec_words(&p->codec, s->count) : s->count;
+}
+/* Whether a step reads b. */
+static inline bool gcoll_step_has_b(const gcoll_step *s) {
+    return s->kind == GCOLL_STEP_REDUCE || s->kind == GCOLL_STEP_DECODE_REDUCE;
+}
+/* Whether a step encodes or decodes. */
+static inline bool gcoll_step_is_codec(const gcoll_step *s) {
+    return s->kind >= GCOLL_STEP_ENCODE;
 }
 /* Whether several inputs are summed in scratch, because no output has room for a whole vector. */
 static inline bool gcoll_problem_sums_in_scratch(const gcoll_problem *p) {
@@ -113,6 +137,10 @@ static inline bool gcoll_problem_has_tree(const gcoll_problem *p) {
 static inline bool gcoll_takes_buffers(const gcoll_algorithm *algorithm, const gcoll_problem *p) {
     return algorithm->takes_order && gcoll_problem_has_tree(p);
 }
+/* Whether messages of a collective may carry encoded elements. */
+bool gcoll_collective_takes_codec(gcoll_collective collective);
+/* GCOLL_ERR_UNSUPPORTED if the problem has a codec, and the algorithm takes none. */
+gcoll_status gcoll_codec_applies(const gcoll_algorithm *algorithm, const gcoll_problem *problem);
 /* GCOLL_ERR_INVALID names the field. */
 gcoll_status gcoll_problem_check(const gcoll_problem *problem);
 
@@ -154,6 +182,10 @@ gcoll_status gcoll_pass_buffers(const gcoll_plan *plan, uint32_t buffers, bool i
 
 /* Appends the division by `divisor` that makes a sum an average. */
 gcoll_status gcoll_pass_average(const gcoll_plan *plan, uint32_t divisor, gcoll_plan **averaged);
+
+/* Makes messages carry elements as plan->problem.codec encodes them. Comes last: after the cut into segments.
+ * encode.c has the rules. */
+gcoll_status gcoll_pass_encode(const gcoll_plan *plan, gcoll_plan **encoded);
 
 /* Makes the plan of one buffer in host memory into one of the buffers of `problem`, some of which lie in
  * device memory, staged as problem->staging says: takes the place of gcoll_pass_buffers, and wants as that

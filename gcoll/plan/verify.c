@@ -41,6 +41,9 @@ const char *gcoll_verify_describe(const gcoll_step *step, char text[GCOLL_VERIFY
         [GCOLL_STEP_COPY] = "copy",
         [GCOLL_STEP_DIVIDE] = "divide",
         [GCOLL_STEP_FOLD] = "fold",
+        [GCOLL_STEP_ENCODE] = "encode",
+        [GCOLL_STEP_DECODE] = "decode",
+        [GCOLL_STEP_DECODE_REDUCE] = "decode and reduce",
     };
     const char *plural = step->count == 1 ? "" : "s";
     if (step->kind >= GCOLL_STEP_KIND_COUNT)
@@ -74,6 +77,7 @@ static uint32_t reads(const gcoll_step *step) {
     case GCOLL_STEP_DIVIDE: /* reads only its destination */
         return 0;
     case GCOLL_STEP_REDUCE:
+    case GCOLL_STEP_DECODE_REDUCE:
         return 2;
     case GCOLL_STEP_FOLD:
         return step->operand_count;
@@ -87,9 +91,12 @@ uint32_t gcoll_verify_access_count(const gcoll_step *step) {
 }
 
 gcoll_verify_access gcoll_verify_access_at(const gcoll_plan *plan, const gcoll_step *step, uint32_t k) {
+    const gcoll_problem *problem = &plan->problem;
     if (k == reads(step))
-        return (gcoll_verify_access){step->dst, true};
-    gcoll_verify_access access = {k == 0 || step->kind == GCOLL_STEP_FOLD ? step->a : step->b, false};
+        return (gcoll_verify_access){step->dst, true, gcoll_step_dst_count(problem, step)};
+    gcoll_verify_access access = {step->a, false, gcoll_step_a_count(problem, step)};
+    if (k > 0 && step->kind != GCOLL_STEP_FOLD)
+        access = (gcoll_verify_access){step->b, false, gcoll_step_b_count(problem, step)};
     if (step->kind == GCOLL_STEP_FOLD)
         access.ref.index = plan->operands[step->first_operand + k];
     return access;
@@ -169,6 +176,7 @@ gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size, gcoll_v
         *report = found;
     gcoll_verify_causal_free(&v.causal);
     gcoll_verify_memory_free(&v);
+    gcoll_verify_encodings_free(&v.encodings);
     gcoll_verify_values_free(&v.values);
     free(v.partner);
     free(v.memory_at);

@@ -7,7 +7,8 @@
  *   verify_messages.c   pairs each send with its receive
  *   verify_races.c      conflicting steps of a rank are ordered
  *   verify_run.c        runs all ranks to the end, or names the deadlock; calls the next two as steps end
- *   verify_memory.c     what each element holds (with verify_values.c: the algebra of what it may hold)
+ *   verify_memory.c     what each element holds (with verify_values.c: the algebra of what it may hold, and
+ *                       verify_codec.c: what encoding does to it)
  *   verify_causal.c     what must have happened before a step: chain lengths, barriers
  *   verify_expect.c     what the collective promises
  *   verify_result.c     what the outputs hold in the end
@@ -58,6 +59,12 @@ typedef struct gcoll_verify_values {
     uint64_t *pool; /* words of bits */
     bool trees_known;
     uint32_t left, pairs_tree; /* nodes of the trees of gcoll_order; 0 if nobody built them */
+    /* With a codec, else NULL: by node, how often an input of it was rounded at most; and its origin, see
+     * verify_codec.c. */
+    uint32_t *rounded, *origin;
+    uint64_t rounded_room, origin_room;
+    bool has_codec;
+    gcoll_verify_map roundings; /* node and origin -> the rounded value's node */
     uint64_t node_count, node_room, set_count, set_room, word_count, word_room;
 } gcoll_verify_values;
 
@@ -76,6 +83,19 @@ typedef struct gcoll_verify_pieces {
     gcoll_verify_piece *at;
     uint64_t count, room, size;
 } gcoll_verify_pieces;
+
+/* ---- Encoded elements (verify_codec.c) -------------------------------------------------------------- */
+
+/* What one ENCODE wrote: the values that decoding it gives. */
+typedef struct gcoll_verify_encoding {
+    gcoll_verify_pieces decoded;
+    uint64_t position; /* of its first element in the vector */
+} gcoll_verify_encoding;
+
+typedef struct gcoll_verify_encodings {
+    gcoll_verify_encoding *at;
+    uint64_t count, room;
+} gcoll_verify_encodings;
 
 /* ---- What happened before (verify_causal.c) -------------------------------------------------------- */
 
@@ -101,6 +121,7 @@ typedef struct gcoll_verifier {
     gcoll_verify_pieces *memories;
     gcoll_verify_pieces list[3]; /* verify_memory.c: operands and result of the step in hand */
     gcoll_verify_values values;
+    gcoll_verify_encodings encodings;
     gcoll_verify_causal causal;
 } gcoll_verifier;
 
@@ -124,6 +145,7 @@ static inline bool gcoll_verify_is_recv(const gcoll_step *step) {
 typedef struct gcoll_verify_access {
     gcoll_ref ref;
     bool write;
+    uint64_t count;
 } gcoll_verify_access;
 uint32_t gcoll_verify_access_count(const gcoll_step *step);
 /* The k-th of them. The operands of a fold must be within the plan's. */
@@ -178,6 +200,15 @@ gcoll_status gcoll_verify_combine(gcoll_verifier *v, uint32_t rank, uint32_t ste
 /* *result = value / divisor. Only a complete sum may be divided, once. */
 gcoll_status gcoll_verify_divide(gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_verify_value value,
                                  gcoll_verify_value *result);
+/* A value that rounding gives: another one for each origin. */
+gcoll_status gcoll_verify_round(gcoll_verifier *v, gcoll_verify_value value, uint32_t origin,
+                                gcoll_verify_value *result);
+/* The value of words that hold encoded elements, a new one. */
+gcoll_status gcoll_verify_words(gcoll_verifier *v, uint32_t origin, gcoll_verify_value *result);
+uint32_t gcoll_verify_origin(const gcoll_verifier *v, gcoll_verify_value value);
+uint32_t gcoll_verify_rounded(const gcoll_verifier *v, gcoll_verify_value value);
+/* Whether a value is a contribution, rounded or not. */
+bool gcoll_verify_is_from(const gcoll_verifier *v, gcoll_verify_value value, gcoll_verify_value leaf);
 gcoll_verify_value gcoll_verify_leaf(const gcoll_verifier *v, uint32_t rank, uint32_t buffer);
 bool gcoll_verify_is_divided(const gcoll_verifier *v, gcoll_verify_value value);
 bool gcoll_verify_is_ordered(gcoll_verify_value value);
@@ -197,6 +228,21 @@ gcoll_status gcoll_verify_apply(gcoll_verifier *v, uint32_t rank, uint32_t step)
 /* Moves a message from the step of one rank to the partner at another. */
 gcoll_status gcoll_verify_transfer(gcoll_verifier *v, uint32_t sender, uint32_t send, uint32_t receiver,
                                    uint32_t receive);
+
+/* Encodes the elements of `list`, and makes it the list of the words. */
+gcoll_status gcoll_verify_encode(gcoll_verifier *v, gcoll_verify_pieces *list);
+/* Makes the list of words the list of `count` elements that they hold. */
+gcoll_status gcoll_verify_decode(gcoll_verifier *v, uint32_t rank, uint32_t step, uint64_t count,
+                                 gcoll_verify_pieces *list);
+/* Whether words hold encoded elements. */
+bool gcoll_verify_is_encoded(const gcoll_verifier *v, gcoll_verify_value value);
+void gcoll_verify_encodings_free(gcoll_verify_encodings *encodings);
+/* Appends a piece, or lengthens the last one if it is of the same kind. */
+gcoll_status gcoll_verify_append(gcoll_verify_pieces *list, gcoll_verify_piece piece);
+/* Where piece i of a list ends. */
+static inline uint64_t gcoll_verify_end(const gcoll_verify_pieces *list, uint64_t i) {
+    return i + 1 < list->count ? list->at[i + 1].begin : list->size;
+}
 
 gcoll_status gcoll_verify_causal_create(gcoll_verifier *v);
 void gcoll_verify_causal_free(gcoll_verify_causal *causal);

@@ -21,10 +21,6 @@ static pieces_t *memory_of(const gcoll_verifier *v, uint32_t rank, gcoll_ref ref
     return &v->memories[v->memory_at[rank] + gcoll_verify_memory_index(&v->plans[rank]->problem, ref)];
 }
 
-static uint64_t end_of(const pieces_t *list, uint64_t i) {
-    return i + 1 < list->count ? list->at[i + 1].begin : list->size;
-}
-
 /* Index of the last piece that begins at or before offset. */
 static uint64_t locate(const pieces_t *list, uint64_t offset) {
     uint64_t low = 0, high = list->count;
@@ -38,8 +34,7 @@ static uint64_t locate(const pieces_t *list, uint64_t offset) {
     return low;
 }
 
-/* Appends a piece, or lengthens the last one if it is of the same kind. */
-static gcoll_status append(pieces_t *list, piece_t piece) {
+gcoll_status gcoll_verify_append(pieces_t *list, piece_t piece) {
     if (list->count > 0 && list->at[list->count - 1].value == piece.value &&
         list->at[list->count - 1].shift == piece.shift)
         return GCOLL_OK;
@@ -51,11 +46,11 @@ static gcoll_status append(pieces_t *list, piece_t piece) {
 
 /* Copies the pieces of a range to `list`, with offsets from the range's start. Fails if an element was never
  * written. */
-static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_ref ref,
+static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_ref ref, uint64_t count,
                          pieces_t *list) {
     const pieces_t *memory = memory_of(v, rank, ref);
     list->count = 0;
-    list->size = v->plans[rank]->steps[step].count;
+    list->size = count;
     for (uint64_t i = locate(memory, ref.offset);
          i < memory->count && memory->at[i].begin < ref.offset + list->size; i++) {
         piece_t piece = memory->at[i];
@@ -69,7 +64,7 @@ static gcoll_status load(const gcoll_verifier *v, uint32_t rank, uint32_t step, 
         }
         piece.begin = begin - ref.offset;
         piece.shift += ref.offset;
-        gcoll_status status = append(list, piece);
+        gcoll_status status = gcoll_verify_append(list, piece);
         if (status)
             return status;
     }
@@ -146,10 +141,10 @@ static gcoll_status combine(gcoll_verifier *v, uint32_t rank, uint32_t step) {
                                      at + x.shift, at + y.shift);
         gcoll_status status = gcoll_verify_combine(v, rank, step, x.value, y.value, &piece.value);
         if (!status)
-            status = append(result, piece);
+            status = gcoll_verify_append(result, piece);
         if (status)
             return status;
-        uint64_t x_end = end_of(left, i), y_end = end_of(right, j);
+        uint64_t x_end = gcoll_verify_end(left, i), y_end = gcoll_verify_end(right, j);
         at = x_end < y_end ? x_end : y_end;
         i += x_end == at;
         j += y_end == at;
@@ -161,7 +156,7 @@ static gcoll_status divide(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     const gcoll_plan *plan = v->plans[rank];
     if (!plan->problem.average)
         return gcoll_verify_fail(v, rank, step, "divides, but this is no average");
-    gcoll_status status = load(v, rank, step, plan->steps[step].dst, &v->list[2]);
+    gcoll_status status = load(v, rank, step, plan->steps[step].dst, plan->steps[step].count, &v->list[2]);
     for (uint64_t i = 0; !status && i < v->list[2].count; i++)
         status = gcoll_verify_divide(v, rank, step, v->list[2].at[i].value, &v->list[2].at[i].value);
     return status;
@@ -171,12 +166,12 @@ static gcoll_status divide(gcoll_verifier *v, uint32_t rank, uint32_t step) {
 static gcoll_status fold(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     const gcoll_plan *plan = v->plans[rank];
     const gcoll_step *s = &plan->steps[step];
-    gcoll_status status = load(v, rank, step, gcoll_verify_access_at(plan, s, 0).ref, &v->list[2]);
+    gcoll_status status = load(v, rank, step, gcoll_verify_access_at(plan, s, 0).ref, s->count, &v->list[2]);
     for (uint32_t i = 1; i < s->operand_count && !status; i++) {
         const pieces_t left = v->list[2];
         v->list[2] = v->list[0];
         v->list[0] = left;
-        status = load(v, rank, step, gcoll_verify_access_at(plan, s, i).ref, &v->list[1]);
+        status = load(v, rank, step, gcoll_verify_access_at(plan, s, i).ref, s->count, &v->list[1]);
         if (!status)
             status = combine(v, rank, step);
     }
@@ -185,17 +180,30 @@ static gcoll_status fold(gcoll_verifier *v, uint32_t rank, uint32_t step) {
 
 gcoll_status gcoll_verify_apply(gcoll_verifier *v, uint32_t rank, uint32_t step) {
     const gcoll_step *s = &v->plans[rank]->steps[step];
+    const gcoll_problem *problem = &v->plans[rank]->problem;
     gcoll_status status;
     if (s->kind == GCOLL_STEP_DIVIDE) {
         status = divide(v, rank, step);
     } else if (s->kind == GCOLL_STEP_COPY) {
-        status = load(v, rank, step, s->a, &v->list[2]);
+        status = load(v, rank, step, s->a, s->count, &v->list[2]);
     } else if (s->kind == GCOLL_STEP_FOLD) {
         status = fold(v, rank, step);
-    } else {
-        status = load(v, rank, step, s->a, &v->list[0]);
+    } else if (s->kind == GCOLL_STEP_ENCODE) {
+        status = load(v, rank, step, s->a, s->count, &v->list[2]);
         if (!status)
-            status = load(v, rank, step, s->b, &v->list[1]);
+            status = gcoll_verify_encode(v, &v->list[2]);
+    } else if (s->kind == GCOLL_STEP_DECODE) {
+        status = load(v, rank, step, s->a, gcoll_step_a_count(problem, s), &v->list[2]);
+        if (!status)
+            status = gcoll_verify_decode(v, rank, step, s->count, &v->list[2]);
+    } else {
+        const bool swaps = s->kind == GCOLL_STEP_DECODE_REDUCE && s->received_first;
+        pieces_t *b = &v->list[swaps ? 0 : 1];
+        status = load(v, rank, step, s->a, s->count, &v->list[swaps ? 1 : 0]);
+        if (!status)
+            status = load(v, rank, step, s->b, gcoll_step_b_count(problem, s), b);
+        if (!status && s->kind == GCOLL_STEP_DECODE_REDUCE)
+            status = gcoll_verify_decode(v, rank, step, s->count, b);
         if (!status)
             status = combine(v, rank, step);
     }
@@ -210,9 +218,9 @@ gcoll_status gcoll_verify_transfer(gcoll_verifier *v, uint32_t sender, uint32_t 
     uint32_t received = s->received_first ? 0 : 1;
     bool reduces = s->kind == GCOLL_STEP_RECV_REDUCE;
     pieces_t *into = reduces ? &v->list[received] : &v->list[2];
-    gcoll_status status = load(v, sender, send, v->plans[sender]->steps[send].a, into);
+    gcoll_status status = load(v, sender, send, v->plans[sender]->steps[send].a, s->count, into);
     if (!status && reduces)
-        status = load(v, receiver, receive, s->a, &v->list[1 - received]);
+        status = load(v, receiver, receive, s->a, s->count, &v->list[1 - received]);
     if (!status && reduces)
         status = combine(v, receiver, receive);
     return status ? status : store(v, receiver, s->dst, &v->list[2]);

@@ -138,7 +138,7 @@ static gcoll_status sweep(races *x, uint32_t step, gcoll_verify_access access) {
     line_t *line = &x->lines[memory];
     gcoll_status status = cut(line, access.ref.offset, size, &from);
     if (!status)
-        status = cut(line, access.ref.offset + x->plan->steps[step].count, size, &to);
+        status = cut(line, access.ref.offset + access.count, size, &to);
     if (status)
         return status;
     for (uint64_t i = from; !status && i < to; i++)
@@ -185,7 +185,7 @@ static bool conflict(const races *x, uint32_t from, uint32_t to, uint32_t *memor
         *memory = gcoll_verify_memory_index(problem, p.ref);
         *element = p.ref.offset > q.ref.offset ? p.ref.offset : q.ref.offset;
         if ((p.write || q.write) && gcoll_verify_memory_index(problem, q.ref) == *memory &&
-            *element < p.ref.offset + first->count && *element < q.ref.offset + second->count)
+            *element < p.ref.offset + p.count && *element < q.ref.offset + q.count)
             return true;
     }
     return false;

@@ -39,7 +39,12 @@ static gcoll_status check_piece(const gcoll_verifier *v, uint32_t rank, uint32_t
         return gcoll_error(GCOLL_ERR_INVALID,
                            "rank %u: in the end OUT[%u] element %" PRIu64 " was never written", rank, k,
                            piece.begin);
-    if (expected.owner != GCOLL_VERIFY_SUM && piece.value != gcoll_verify_leaf(v, expected.owner, 0))
+    if (gcoll_verify_is_encoded(v, piece.value))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "rank %u: in the end OUT[%u] element %" PRIu64 " was not decoded", rank, k,
+                           piece.begin);
+    if (expected.owner != GCOLL_VERIFY_SUM &&
+        !gcoll_verify_is_from(v, piece.value, gcoll_verify_leaf(v, expected.owner, 0)))
         return gcoll_error(GCOLL_ERR_INVALID,
                            "rank %u: in the end OUT[%u] element %" PRIu64 " is not what rank %u has", rank, k,
                            piece.begin, expected.owner);
@@ -51,22 +56,38 @@ static gcoll_status check_piece(const gcoll_verifier *v, uint32_t rank, uint32_t
     return expected.owner == GCOLL_VERIFY_SUM ? check_sum(v, rank, k, piece) : GCOLL_OK;
 }
 
-/* Compares elements [begin, end) of an allreduce, which hold value, with those of the first output. */
-static void compare(result *x, uint64_t begin, uint64_t end, gcoll_verify_value value) {
+/* Whether elements [begin, end), which hold value, are those of the first output. */
+static bool is_first(result *x, uint64_t begin, uint64_t end, gcoll_verify_value value) {
     const gcoll_verify_pieces *first = output(x->v, 0, 0);
     while (x->cursor + 1 < first->count && first->at[x->cursor + 1].begin <= begin)
         x->cursor++;
     for (uint64_t i = x->cursor; i < first->count && first->at[i].begin < end; i++)
         if (!gcoll_verify_same_tree(first->at[i].value, value))
-            x->report->claims &= ~GCOLL_CLAIM_RANK_IDENTICAL;
+            return false;
+    return true;
+}
+
+/* With a codec, ranks that get the same elements get the same bits, whatever the collective. */
+static gcoll_status judge_codec(result *x, uint32_t rank, uint32_t k, uint64_t begin, uint64_t end,
+                                gcoll_verify_value value) {
+    const gcoll_problem *problem = &x->v->plans[0]->problem;
+    if (gcoll_verify_rounded(x->v, value) > x->report->encodings)
+        x->report->encodings = gcoll_verify_rounded(x->v, value);
+    if (!gcoll_codec_is_set(&problem->codec) || problem->collective == GCOLL_REDUCE_SCATTER ||
+        is_first(x, begin, end, value))
+        return GCOLL_OK;
+    return gcoll_error(GCOLL_ERR_INVALID,
+                       "rank %u: in the end OUT[%u] elements %" PRIu64 " to %" PRIu64
+                       " are rounded otherwise than on rank 0",
+                       rank, k, begin, end - 1);
 }
 
 static void judge(result *x, uint64_t begin, uint64_t end, gcoll_verify_value value) {
     gcoll_collective collective = x->v->plans[0]->problem.collective;
     if (!gcoll_collective_reduces(collective))
         return;
-    if (collective == GCOLL_ALLREDUCE)
-        compare(x, begin, end, value);
+    if (collective == GCOLL_ALLREDUCE && !is_first(x, begin, end, value))
+        x->report->claims &= ~GCOLL_CLAIM_RANK_IDENTICAL;
     if (!gcoll_verify_is_ordered(value))
         x->report->claims &= ~GCOLL_CLAIM_ORDERED;
     x->report->claims &= ~(GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT) | gcoll_verify_trees(x->v, value);
@@ -87,6 +108,8 @@ static gcoll_status check_output(result *x, uint32_t rank, uint32_t k) {
             end = at + expected.count;
         gcoll_verify_piece piece = {at, list->at[i].shift + shift, list->at[i].value};
         gcoll_status status = check_piece(x->v, rank, k, piece, expected);
+        if (!status)
+            status = judge_codec(x, rank, k, at, end, piece.value);
         if (status)
             return status;
         judge(x, at, end, piece.value);
@@ -119,7 +142,7 @@ static void add_up(const gcoll_plan *plan, gcoll_verify_report *report) {
     for (uint32_t i = 0; i < plan->step_count; i++) {
         const gcoll_step *step = &plan->steps[i];
         bool sends = step->kind == GCOLL_STEP_SEND;
-        bool reduces = step->kind == GCOLL_STEP_RECV_REDUCE || step->kind == GCOLL_STEP_REDUCE;
+        bool reduces = step->kind == GCOLL_STEP_RECV_REDUCE || gcoll_step_has_b(step);
         sent += sends ? step->count : 0;
         messages += sends;
         reduced += reduces ? step->count : 0;

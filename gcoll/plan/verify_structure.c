@@ -32,6 +32,8 @@ static gcoll_status check_problem(const gcoll_plan *plan, const gcoll_plan *firs
         return bad_plan(rank, "number of exchanges", problem->exchanges, "rank 0 has another");
     if (problem->average != first->problem.average)
         return bad_plan(rank, "average", problem->average, "rank 0 differs");
+    if (memcmp(&problem->codec, &first->problem.codec, sizeof problem->codec) != 0)
+        return bad_plan(rank, "codec", problem->codec.kind, "rank 0 differs");
     if (plan->step_count > 0 && !plan->steps)
         return bad_plan(rank, "step count", plan->step_count, "but there are no steps");
     if (plan->successor_count > 0 && !plan->successors)
@@ -54,7 +56,7 @@ static gcoll_status check_ref(const gcoll_verifier *v, uint32_t rank, uint32_t i
                                  (unsigned)ref.index, indices);
     uint64_t room =
         ref.space == GCOLL_SCRATCH ? plan->scratch : gcoll_problem_space_count(&plan->problem, ref.space);
-    uint64_t count = plan->steps[i].count;
+    uint64_t count = access.count;
     if (count > room || ref.offset > room - count)
         return gcoll_verify_fail(v, rank, i,
                                  "%s %" PRIu64 " elements at %s[%u] offset %" PRIu64
@@ -74,11 +76,14 @@ static gcoll_status check_overlap(const gcoll_verifier *v, uint32_t rank, uint32
     const uint32_t n = gcoll_verify_access_count(step);
     const gcoll_ref dst = step->dst;
     for (uint32_t k = 0; k + 1 < n; k++) {
-        gcoll_ref a = gcoll_verify_access_at(plan, step, k).ref;
+        const gcoll_verify_access access = gcoll_verify_access_at(plan, step, k);
+        const uint64_t written = gcoll_step_dst_count(&plan->problem, step);
+        const gcoll_ref a = access.ref;
         if (gcoll_verify_memory_index(&plan->problem, a) != gcoll_verify_memory_index(&plan->problem, dst))
             continue;
-        uint64_t apart = a.offset > dst.offset ? a.offset - dst.offset : dst.offset - a.offset;
-        if (apart < step->count && (apart > 0 || step->kind == GCOLL_STEP_COPY))
+        const bool overlaps =
+            a.offset > dst.offset ? a.offset - dst.offset < written : dst.offset - a.offset < access.count;
+        if (overlaps && (a.offset != dst.offset || access.count != written || step->kind == GCOLL_STEP_COPY))
             return gcoll_verify_fail(v, rank, i, "writes elements that it reads elsewhere in the same range");
     }
     return GCOLL_OK;
@@ -117,6 +122,8 @@ static gcoll_status check_step(const gcoll_verifier *v, uint32_t rank, uint32_t 
     bool may_be_empty = step->kind <= GCOLL_STEP_RECV || step->kind == GCOLL_STEP_COPY; /* signal, fence */
     if (step->count == 0 && !may_be_empty)
         return gcoll_verify_fail(v, rank, i, "has no elements");
+    if (gcoll_step_is_codec(step) && !gcoll_codec_is_set(&plan->problem.codec))
+        return gcoll_verify_fail(v, rank, i, "the plan's problem has no codec");
     gcoll_status status = step->kind == GCOLL_STEP_FOLD ? check_operands(v, rank, i) : GCOLL_OK;
     return status ? status : check_accesses(v, rank, i);
 }

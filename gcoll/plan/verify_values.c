@@ -125,14 +125,24 @@ static gcoll_status unite(values_t *values, uint32_t x, uint32_t y, uint32_t *un
 /* ---- Nodes ----------------------------------------------------------------------------------------------
  */
 
+static gcoll_status reserve_nodes(values_t *values, uint64_t count) {
+    gcoll_status status = gcoll_verify_reserve(&values->nodes, &values->node_room, count, sizeof(uint32_t));
+    if (!status && values->has_codec)
+        status = gcoll_verify_reserve(&values->rounded, &values->rounded_room, count, sizeof(uint32_t));
+    if (!status && values->has_codec)
+        status = gcoll_verify_reserve(&values->origin, &values->origin_room, count, sizeof(uint32_t));
+    return status;
+}
+
 static gcoll_status add_node(values_t *values, uint32_t set, bool divided, uint32_t *node) {
-    gcoll_status status =
-        gcoll_verify_reserve(&values->nodes, &values->node_room, values->node_count + 1, sizeof(uint32_t));
+    gcoll_status status = reserve_nodes(values, values->node_count + 1);
     if (status)
         return status;
     if (values->node_count >= MOST)
         return no_room();
     values->nodes[values->node_count] = set << 1 | (divided ? 1 : 0);
+    if (values->has_codec)
+        values->rounded[values->node_count] = values->origin[values->node_count] = 0;
     *node = (uint32_t)values->node_count++;
     return GCOLL_OK;
 }
@@ -148,6 +158,8 @@ static bool in_order(const values_t *values, gcoll_verify_value left, gcoll_veri
 static gcoll_status new_pair(gcoll_verifier *v, uint32_t rank, uint32_t step, uint32_t x, uint32_t y,
                              uint32_t *node) {
     values_t *values = &v->values;
+    if (gcoll_verify_is_encoded(v, x << 1) || gcoll_verify_is_encoded(v, y << 1))
+        return gcoll_verify_fail(v, rank, step, "reduces encoded elements that were not decoded");
     if ((values->nodes[x] | values->nodes[y]) & 1)
         return gcoll_verify_fail(v, rank, step, "reduces a value that is already divided");
     uint32_t set = 0, twice = 0;
@@ -159,7 +171,12 @@ static gcoll_status new_pair(gcoll_verifier *v, uint32_t rank, uint32_t step, ui
         return gcoll_verify_fail(v, rank, step, "the contribution of rank %u, buffer %u, comes in twice",
                                  owner, buffer);
     }
-    return status ? status : add_node(values, set, false, node);
+    if (!status)
+        status = add_node(values, set, false, node);
+    if (!status && values->has_codec)
+        values->rounded[*node] =
+            values->rounded[x] > values->rounded[y] ? values->rounded[x] : values->rounded[y];
+    return status;
 }
 
 gcoll_status gcoll_verify_combine(gcoll_verifier *v, uint32_t rank, uint32_t step, gcoll_verify_value left,
@@ -182,6 +199,8 @@ gcoll_status gcoll_verify_divide(gcoll_verifier *v, uint32_t rank, uint32_t step
                                  gcoll_verify_value *result) {
     values_t *values = &v->values;
     uint32_t x = node_of(value), leaf;
+    if (gcoll_verify_is_encoded(v, value))
+        return gcoll_verify_fail(v, rank, step, "divides encoded elements that were not decoded");
     if (values->nodes[x] & 1)
         return gcoll_verify_fail(v, rank, step, "divides a value that is already divided");
     if (gcoll_verify_lacks(v, value, &leaf)) {
@@ -197,9 +216,52 @@ gcoll_status gcoll_verify_divide(gcoll_verifier *v, uint32_t rank, uint32_t step
         gcoll_status status = add_node(values, values->nodes[x] >> 1, true, node);
         if (status)
             return status;
+        if (values->has_codec)
+            values->rounded[*node] = values->rounded[x];
     }
     *result = *node << 1 | (value & 1);
     return GCOLL_OK;
+}
+
+gcoll_status gcoll_verify_round(gcoll_verifier *v, gcoll_verify_value value, uint32_t origin,
+                                gcoll_verify_value *result) {
+    values_t *values = &v->values;
+    const uint32_t x = node_of(value);
+    uint32_t *node = gcoll_verify_map_at(&values->roundings, (uint64_t)x << 32 | origin);
+    if (!node)
+        return no_room();
+    if (*node == 0) {
+        gcoll_status status = add_node(values, values->nodes[x] >> 1, values->nodes[x] & 1, node);
+        if (status)
+            return status;
+        values->rounded[*node] = values->rounded[x] + 1;
+        values->origin[*node] = origin;
+    }
+    *result = *node << 1 | (value & 1);
+    return GCOLL_OK;
+}
+
+gcoll_status gcoll_verify_words(gcoll_verifier *v, uint32_t origin, gcoll_verify_value *result) {
+    uint32_t node = 0;
+    gcoll_status status = add_node(&v->values, 0, false, &node);
+    if (!status)
+        v->values.origin[node] = origin;
+    *result = node << 1;
+    return status;
+}
+
+uint32_t gcoll_verify_origin(const gcoll_verifier *v, gcoll_verify_value value) {
+    return v->values.has_codec ? v->values.origin[node_of(value)] : 0;
+}
+
+uint32_t gcoll_verify_rounded(const gcoll_verifier *v, gcoll_verify_value value) {
+    return v->values.has_codec ? v->values.rounded[node_of(value)] : 0;
+}
+
+bool gcoll_verify_is_from(const gcoll_verifier *v, gcoll_verify_value value, gcoll_verify_value leaf) {
+    return node_of(value) == node_of(leaf) ||
+           (v->values.has_codec && !gcoll_verify_is_encoded(v, value) &&
+            v->values.nodes[node_of(value)] == v->values.nodes[node_of(leaf)]);
 }
 
 gcoll_verify_value gcoll_verify_leaf(const gcoll_verifier *v, uint32_t rank, uint32_t buffer) {
@@ -292,12 +354,15 @@ gcoll_status gcoll_verify_values_create(gcoll_verifier *v) {
     values_t *values = &v->values;
     values->all = v->leaf[v->size];
     uint64_t all = values->all;
-    gcoll_status status = gcoll_verify_reserve(&values->nodes, &values->node_room, all + 1, sizeof(uint32_t));
+    values->has_codec = gcoll_codec_is_set(&v->plans[0]->problem.codec);
+    gcoll_status status = reserve_nodes(values, all + 1);
     if (!status)
         status = gcoll_verify_reserve(&values->sets, &values->set_room, all, sizeof(set_t));
     if (status)
         return status;
     values->nodes[0] = 0;
+    for (uint64_t i = 0; i <= all && values->has_codec; i++)
+        values->rounded[i] = values->origin[i] = 0;
     for (uint32_t i = 0; i < values->all; i++) {
         values->nodes[i + 1] = i << 1;
         values->sets[i] = (set_t){i, 1, 0};
@@ -310,6 +375,9 @@ gcoll_status gcoll_verify_values_create(gcoll_verifier *v) {
 void gcoll_verify_values_free(gcoll_verify_values *values) {
     gcoll_verify_map_free(&values->pairs);
     gcoll_verify_map_free(&values->unions);
+    gcoll_verify_map_free(&values->roundings);
+    free(values->rounded);
+    free(values->origin);
     free(values->nodes);
     free(values->sets);
     free(values->pool);

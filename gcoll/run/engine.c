@@ -13,6 +13,7 @@
 #endif
 
 #include "gcoll/base/block.h"
+#include "gcoll/base/hash.h"
 #include "gcoll/context/hooks.h"
 #include "gcoll/run/engine.h"
 
@@ -207,7 +208,7 @@ gcoll_status gcoll_run_bind(gcoll_run *run, const gcoll_buffers *buffers, const 
             bound->dst = resolve(run, step->dst, buffers);
         if (reads)
             bound->a = resolve(run, step->a, buffers);
-        if (step->kind == GCOLL_STEP_REDUCE)
+        if (gcoll_step_has_b(step))
             bound->b = resolve(run, step->b, buffers);
         if (bound->message)
             bound->message->data = receives ? bound->dst : (char *)(uintptr_t)bound->a;
@@ -609,8 +610,17 @@ static void receive_late(gcoll_run *run) {
     run->late_count = 0;
 }
 
+/* The key of the random bits by which a step rounds: another one for each call, rank and step. */
+static uint64_t noise_of(const bound_step *bound) {
+    const gcoll_run *run = bound->run;
+    const uint64_t words[] = {run->plan->problem.codec.seed, run->sequence, run->context->rank,
+                              (uint64_t)(bound->step - run->plan->steps)};
+    return gcoll_hash_words(GCOLL_HASH_START, words, sizeof words / sizeof words[0]);
+}
+
 static void run_local(gcoll_run *run, bound_step *bound) {
     const gcoll_step *step = bound->step;
+    const gcoll_codec *codec = &run->plan->problem.codec;
     if (step->count == 0) /* a fence */
         return;
     if (bound->is_split) {
@@ -626,6 +636,15 @@ static void run_local(gcoll_run *run, bound_step *bound) {
         break;
     case GCOLL_STEP_DIVIDE:
         gcoll_run_divide(run, bound->dst, step->count);
+        break;
+    case GCOLL_STEP_ENCODE:
+        gcoll_codec_encode(codec, bound->dst, bound->a, step->count, noise_of(bound));
+        break;
+    case GCOLL_STEP_DECODE:
+        gcoll_codec_decode(codec, bound->dst, bound->a, step->count);
+        break;
+    case GCOLL_STEP_DECODE_REDUCE: /* a sum: both orders give the same bits */
+        gcoll_codec_decode_sum(codec, bound->dst, bound->a, bound->b, step->count);
         break;
     default:
         break;
@@ -681,14 +700,15 @@ gcoll_status gcoll_run_check_buffers(const gcoll_run *run) {
         status = gcoll_scale_check(run);
     for (uint32_t i = 0; i < run->plan->step_count && status == GCOLL_OK; i++) {
         const bound_step *bound = &run->steps[i];
-        const uint64_t bytes = bound->step->count * run->type_bytes;
-        if (gcoll_step_is_on_device(run->plan, bound->step))
+        const gcoll_step *step = bound->step;
+        const gcoll_problem *problem = &run->plan->problem;
+        if (gcoll_step_is_on_device(run->plan, step))
             continue;
-        status = gcoll_run_check_piece(bound->dst, bytes);
+        status = gcoll_run_check_piece(bound->dst, gcoll_step_dst_count(problem, step) * run->type_bytes);
         if (status == GCOLL_OK)
-            status = gcoll_run_check_piece(bound->a, bytes);
+            status = gcoll_run_check_piece(bound->a, gcoll_step_a_count(problem, step) * run->type_bytes);
         if (status == GCOLL_OK)
-            status = gcoll_run_check_piece(bound->b, bytes);
+            status = gcoll_run_check_piece(bound->b, gcoll_step_b_count(problem, step) * run->type_bytes);
     }
     return status;
 }

@@ -317,18 +317,19 @@ TEST(BenchValues, EveryLossAndShiftShows) {
             std::vector<unsigned char> data(2 * BENCH_PERIOD * v.element_bytes);
             bench_fill(data.data(), v.result, v.element_bytes, 0, 2 * BENCH_PERIOD);
             uint64_t first;
-            EXPECT_EQ(bench_count_wrong(data.data(), v.result, v.element_bytes, 0, 2 * BENCH_PERIOD, &first),
-                      0u);
+            EXPECT_EQ(
+                bench_count_wrong(data.data(), v.result, v.element_bytes, 0, 2 * BENCH_PERIOD, 0, &first),
+                0u);
             for (uint32_t shift = 1; shift < BENCH_PERIOD; shift++) {
                 ASSERT_GT(bench_count_wrong(data.data() + shift * v.element_bytes, v.result, v.element_bytes,
-                                            0, BENCH_PERIOD, &first),
+                                            0, BENCH_PERIOD, 0, &first),
                           BENCH_PERIOD / 8)
                     << gcoll_type_name(type) << " " << gcoll_op_name(op) << " by " << shift;
             }
             for (uint32_t g = 0; g < 4; g++) { // one contribution in place of the result
-                EXPECT_GT(
-                    bench_count_wrong(element(v, g, 0), v.result, v.element_bytes, 0, BENCH_PERIOD, &first),
-                    0u);
+                EXPECT_GT(bench_count_wrong(element(v, g, 0), v.result, v.element_bytes, 0, BENCH_PERIOD, 0,
+                                            &first),
+                          0u);
             }
         }
     }
@@ -342,12 +343,13 @@ TEST(BenchValues, CountsAndLocatesWrongElements) {
         uint64_t first = 0;
         for (size_t at : {4999u, 1021u, 3000u})
             data[at] ^= 1;
-        EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, data.size(), &first),
+        EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, data.size(), 0, &first),
                   3u);
         EXPECT_EQ(first, 1021u);
-        EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, 1021, &first), 0u);
+        EXPECT_EQ(bench_count_wrong(data.data(), v.result, sizeof(int32_t), position, 1021, 0, &first), 0u);
         // A part of it, by its own position.
-        EXPECT_EQ(bench_count_wrong(&data[100], v.result, sizeof(int32_t), position + 100, 900, &first), 0u);
+        EXPECT_EQ(bench_count_wrong(&data[100], v.result, sizeof(int32_t), position + 100, 900, 0, &first),
+                  0u);
     }
 }
 
@@ -361,13 +363,13 @@ TEST(BenchValues, GarbageIsNoValue) {
                    3);
         std::vector<unsigned char> garbage(BENCH_PERIOD * v.element_bytes, BENCH_POISON);
         uint64_t first;
-        EXPECT_GT(bench_count_wrong(garbage.data(), v.result, v.element_bytes, 0, BENCH_PERIOD, &first),
+        EXPECT_GT(bench_count_wrong(garbage.data(), v.result, v.element_bytes, 0, BENCH_PERIOD, 0, &first),
                   BENCH_PERIOD * 9 / 10); // a sum in int8 may be that
         EXPECT_EQ(std::memcmp(garbage.data(), bench_values_of(&v, BENCH_GARBAGE), garbage.size()), 0);
         for (uint32_t g = 0; g < 3; g++) {
-            EXPECT_EQ(
-                bench_count_wrong(garbage.data(), element(v, g, 0), v.element_bytes, 0, BENCH_PERIOD, &first),
-                BENCH_PERIOD);
+            EXPECT_EQ(bench_count_wrong(garbage.data(), element(v, g, 0), v.element_bytes, 0, BENCH_PERIOD, 0,
+                                        &first),
+                      BENCH_PERIOD);
         }
     }
 }

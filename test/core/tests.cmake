@@ -26,6 +26,7 @@ if(TARGET PkgConfig::json_c) # reads the files, beside gcoll's own tool
   endforeach()
 endif()
 gcoll_test(stats_test THREADS * LAYERS ${core_layers} SOURCES stats_test.cc harness.cc COST 3)
+gcoll_test(codec_call_test THREADS *inproc_3 CodecRefusals.* LAYERS ${core_layers} SOURCES codec_test.cc harness.cc SHARDS 2 COST 6)
 gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc TIMED COST 6)
 gcoll_test(encryption_test LAYERS ${core_layers} SOURCES encryption_test.cc harness.cc TIMED COST 10)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)

@@ -1,6 +1,7 @@
 # Plans: built, verified, mutated, simulated.
 gcoll_test(verify_test LAYERS ${plan_layers}
            SOURCES verify_test.cc verify_values_test.cc verify_staged_test.cc verify_support.cc verify_oracle.cc SHARDS 2 COST 5)
+gcoll_test(verify_codec_test PLAIN UNSANITIZED Sizes/* LAYERS ${plan_layers} SOURCES verify_codec_test.cc verify_grid.cc SHARDS 2 COST 6)
 gcoll_test(verify_grid_test PLAIN EXHAUSTIVE UNSANITIZED All/StagingGrid.* All/Direct.* LAYERS ${plan_layers}
            SOURCES verify_grid_test.cc verify_staging_test.cc verify_direct_test.cc verify_figures_test.cc verify_grid.cc
            SHARDS 6 COST 10)

@@ -874,6 +874,56 @@ class Life(Case):
                     context.allreduce(numpy.ones(2, "i8"), **{name: 2})
         gcoll.run_local(1, rank)
 
+    def test_codecs(self):
+        def values(rank):
+            return numpy.random.default_rng(rank).uniform(-1, 1, 3000).astype(numpy.float32)
+
+        for form in FORMS:
+            for codec, error in (("bf16", 2**-8), ("int8:block=64", 1 / 127), ("fp8:block=32,seed=3", 1 / 8)):
+                def rank(context):
+                    whole = numpy.empty(3 * 3000, numpy.float32)
+                    sent = values(1).copy() if context.rank == 1 else numpy.zeros(3000, numpy.float32)
+                    return (call(context, form, "allreduce", values(context.rank), op="avg", codec=codec),
+                            call(context, form, "allgather", values(context.rank), whole, codec=codec),
+                            call(context, form, "broadcast", sent, 1, codec=codec),
+                            call(context, form, "reduce_scatter", values(context.rank), codec=codec))
+                got = gcoll.run_local(3, rank)
+                inputs = [values(r) for r in range(3)]
+                for r in range(3):
+                    for k in range(3):
+                        self.assertEqual(got[0][k].tobytes(), got[r][k].tobytes(), (form, codec, k))
+                    numpy.testing.assert_allclose(got[r][3], sum(inputs)[r * 1000:r * 1000 + 1000], 0, 9 * error)
+                numpy.testing.assert_allclose(got[0][0], sum(inputs) / 3, 0, 3 * error)
+                self.assertFalse(numpy.array_equal(got[0][0], sum(inputs) / 3))
+                numpy.testing.assert_allclose(got[0][1], numpy.concatenate(inputs), 0, error)
+                numpy.testing.assert_allclose(got[0][2], inputs[1], 0, error)
+
+    def test_codecs_that_cannot_be(self):
+        with gcoll.Context(0, 1) as context:
+            with self.assertRaisesRegex(gcoll.UnsupportedError, "is 'bf16' for type float64; allowed is float32"):
+                context.allreduce(numpy.ones(3), codec="bf16")
+            with self.assertRaisesRegex(gcoll.InvalidError, "is 'int9'; allowed are none, bf16"):
+                context.allreduce(numpy.ones(3, numpy.float32), codec="int9")
+            with self.assertRaisesRegex(TypeError, "codec: is of type int"):
+                context.allreduce(numpy.ones(3, numpy.float32), codec=8)
+            self.assertIn("float32 as int8:block=128", context.explain("allreduce", 1000, codec="int8"))
+
+    def test_codec_round(self):
+        data = numpy.linspace(-3, 3, 1000, dtype=numpy.float32)
+        once = gcoll.codec_round(data, "int8:block=64")
+        self.assertFalse(numpy.array_equal(once, data))
+        numpy.testing.assert_allclose(once, data, 0, 3 / 127)
+        numpy.testing.assert_array_equal(gcoll.codec_round(once, "int8:block=64"), once)
+        self.assertIs(gcoll.codec_round(data, "int8:block=64", data), data)
+        numpy.testing.assert_array_equal(data, once)
+        seeded = [gcoll.codec_round(once + 0.001, "int8:block=64,seed=5", call=k).tobytes() for k in (1, 1, 2)]
+        self.assertEqual(seeded[0], seeded[1])
+        self.assertNotEqual(seeded[0], seeded[2])
+        with self.assertRaisesRegex(ValueError, "input: has elements of float64; allowed is float32"):
+            gcoll.codec_round(numpy.ones(3), "bf16")
+        with self.assertRaisesRegex(ValueError, "out: has 2 elements; allowed are 3"):
+            gcoll.codec_round(numpy.ones(3, numpy.float32), "bf16", numpy.ones(2, numpy.float32))
+
     def test_a_uniform_call_fails_on_all_ranks(self):
         def rank(context):
             self.assertEqual(context.allreduce(numpy.array([1]), uniform=True, keep_input=True)[0], context.size)

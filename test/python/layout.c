@@ -83,6 +83,7 @@ static void calls(void) {
     FIELD(gcoll_collective_options, order);
     FIELD(gcoll_collective_options, prescale);
     FIELD(gcoll_collective_options, postscale);
+    FIELD(gcoll_collective_options, codec);
 
     SIZE(gcoll_collective_call);
     FIELD(gcoll_collective_call, struct_size);

@@ -15,9 +15,11 @@ else where the system's loader finds libgcoll.so.
 """
 
 from ctypes import byref as _byref, c_char_p as _c_char_p
-from typing import List, NamedTuple, Tuple
+from typing import Any, List, NamedTuple, Tuple
 
-from ._collectives import Collectives, UserOp
+from ._buffers import FLOAT32 as _FLOAT32, TYPE_NAMES as _TYPE_NAMES, make_like as _make_like, resolve as _resolve
+from ._buffers import resolve_output as _resolve_output
+from ._collectives import Collectives, UserOp, read_codec as _read_codec
 from ._context import Agreement, Context, Environment, Hub, Prepared, Region, Started, environment, metrics, run_local
 from ._errors import (AbortedError, Error, InternalError, InvalidError, IoError, MismatchError, NoMemoryError,
                       NotFoundError, PeerError, ProtocolError, StateError, Status, TimeoutError, UnsupportedError)
@@ -31,8 +33,8 @@ __all__ = [
     "AbortedError", "Agreement", "Collectives", "Context", "Device", "Environment", "Error", "Hub", "InternalError",
     "InvalidError", "IoError", "MismatchError", "NoMemoryError", "NotFoundError", "Operation", "PeerError", "Prepared",
     "ProtocolError", "Received", "Region", "Request", "Started", "StateError", "Status", "Store", "TimeoutError",
-    "UnsupportedError", "UserOp", "__version__", "algorithms", "devices", "environment", "metrics", "run_local", "shared_memory",
-    "transports", "version", "wait_any",
+    "UnsupportedError", "UserOp", "__version__", "algorithms", "codec_round", "devices", "environment", "metrics", "run_local",
+    "shared_memory", "transports", "version", "wait_any",
 ]
 
 
@@ -74,6 +76,33 @@ def algorithms(collective: str) -> List[Tuple[str, str]]:
             return found
         _check(status, "algorithms")
         found.append(((name.value or b"").decode(), (summary.value or b"").decode()))
+
+
+def codec_round(input: Any, codec: str, out: Any = None, *, call: int = 0) -> Any:
+    """Rounds float32 numbers as messages with that codec do, and returns the array. For error feedback.
+
+    input: an array. codec: as of ``Context.allreduce``. out: an array of as many elements; in place: the input; None:
+    a new one. call: with a seed, a number that is another one for each call.
+
+    >>> import gcoll, numpy
+    >>> gcoll.codec_round(numpy.array([1.0, 0.3, -127.0], numpy.float32), "int8:block=8").tolist()
+    [1.0, 0.0, -127.0]
+    """
+    source = _resolve(input, "input")
+    if out is None:
+        out = _make_like(source, source.shape, "out")
+    target = _resolve_output(out, "out")
+    for name, buffer in (("input", source), ("out", target)):
+        if buffer.element.type != _FLOAT32 or buffer.device:
+            raise ValueError("%s: has elements of %s%s; allowed is float32 in host memory" % (
+                name, _TYPE_NAMES[buffer.element.type], " on a device" if buffer.device else ""))
+    if source.count != target.count:
+        raise ValueError("out: has %d elements; allowed are %d, as input has" % (target.count, source.count))
+    if not 0 <= call < 1 << 64:
+        raise ValueError("call: is %d; allowed are 0 to 2**64 - 1" % call)
+    status = _api.gcoll_codec_round(_read_codec(codec), source.address, target.address, source.count, call)
+    _check(status, "codec_round")
+    return out
 
 
 def transports() -> List[str]:

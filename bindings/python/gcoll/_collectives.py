@@ -226,12 +226,18 @@ def _joined(shape: Tuple[int, ...], blocks: int) -> Tuple[int, ...]:
     return (blocks * shape[0],) + shape[1:] if shape else (blocks,)
 
 
+def read_codec(codec: Any) -> bytes:
+    if not isinstance(codec, str):
+        raise TypeError("codec: is %s; allowed are texts and None" % describe(codec))
+    return codec.encode()
+
+
 class _Call:
     """A call in the making: the struct, and all that must live as long as it is in flight."""
     __slots__ = ("name", "struct", "options", "keep", "result", "bound")
 
     def __init__(self, name: str, collective: int, algorithm: Optional[str], timeout: Optional[float],
-                 uniform: bool, keep_input: bool = False) -> None:
+                 uniform: bool, keep_input: bool = False, codec: Optional[str] = None) -> None:
         self.name = name
         self.options: Optional[CollectiveOptions] = None
         self.keep: List[Any] = []
@@ -248,6 +254,8 @@ class _Call:
             self.option().uniform = 1
         if keep_input:
             self.option().keep_input = 1
+        if codec is not None:
+            self.option().codec = read_codec(codec)
 
     def option(self) -> CollectiveOptions:
         if self.options is None:
@@ -347,6 +355,9 @@ class Collectives(Generic[R]):
     keep_input    True: a call in place that fails leaves its input as it was. Costs a copy in each run
     uniform       True, the same on every rank: the call succeeds on all ranks that are left, or fails on all, and
                   then breaks the context. For blocking calls of contexts with recovery; costs an agreement a call
+    codec         of allreduce, reduce_scatter, allgather and broadcast: "bf16", "fp16", "int8:block=128",
+                  "fp8:block=32", or one of these with a seed, "int8:block=128,seed=7": messages carry float32
+                  numbers so, with errors that docs/codecs.md bounds. The same on every rank. None: as they are
 
     Errors. TypeError and ValueError name an argument, and come before anything is sent; so does ``InvalidError``,
     which is a ValueError. ``UnsupportedError``: the algorithm cannot do it. All other subclasses of ``Error`` break
@@ -446,7 +457,7 @@ class Collectives(Generic[R]):
                   timeout: Optional[float] = None, memory_limit: Optional[int] = None,
                   same: Optional[str] = None, order: Optional[str] = None,
                   prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
-                  uniform: bool = False) -> R:
+                  uniform: bool = False, codec: Optional[str] = None) -> R:
         """Reduces the arrays of all ranks, element by element, and gives the result to every rank.
 
         input: n elements. out: n elements; in place: the input. op: "sum", "product", "min", "max", "avg", "band",
@@ -456,7 +467,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(3, lambda context: context.allreduce(numpy.array([1.5, context.rank])).tolist())
         [[4.5, 3.0], [4.5, 3.0], [4.5, 3.0]]
         """
-        call = _Call("allreduce", ALLREDUCE, algorithm, timeout, uniform, keep_input)
+        call = _Call("allreduce", ALLREDUCE, algorithm, timeout, uniform, keep_input, codec)
         call.limit(memory_limit, same, order)
         call.scale(prescale, postscale)
         source = call.hold(resolve(input, "input"))
@@ -503,7 +514,7 @@ class Collectives(Generic[R]):
                        algorithm: Optional[str] = None, timeout: Optional[float] = None,
                        memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
                        prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
-                       uniform: bool = False) -> R:
+                       uniform: bool = False, codec: Optional[str] = None) -> R:
         """Reduces the arrays of all ranks, and gives block r of the result to rank r.
 
         input: a block for each rank. out: one block. counts: elements of each block; None: all alike. op: as in
@@ -515,7 +526,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.reduce_scatter(numpy.array([1, 2, 3]), counts=[1, 2]).tolist())
         [[2], [4, 6]]
         """
-        call = _Call("reduce_scatter", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
+        call = _Call("reduce_scatter", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input, codec)
         call.limit(memory_limit, same, order)
         call.scale(prescale, postscale)
         source = call.hold(resolve(input, "input"))
@@ -549,7 +560,8 @@ class Collectives(Generic[R]):
     # ---- Data movement ----------------------------------------------------------------------------------
 
     def broadcast(self, data: Any, root: int = 0, *, algorithm: Optional[str] = None,
-                  timeout: Optional[float] = None, memory_limit: Optional[int] = None, uniform: bool = False) -> R:
+                  timeout: Optional[float] = None, memory_limit: Optional[int] = None, uniform: bool = False,
+                  codec: Optional[str] = None) -> R:
         """Copies `data` of rank `root` to `data` of every rank, and returns it.
 
         data: n elements, the same number and type on every rank. It may be read-only at the root.
@@ -558,7 +570,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.broadcast(numpy.array([context.rank, 5]), root=1).tolist())
         [[1, 5], [1, 5]]
         """
-        call = _Call("broadcast", BROADCAST, algorithm, timeout, uniform)
+        call = _Call("broadcast", BROADCAST, algorithm, timeout, uniform, codec=codec)
         call.limit(memory_limit)
         is_root = self._root(call, root)
         target = call.hold((resolve if is_root else resolve_output)(data, "data"))
@@ -567,7 +579,8 @@ class Collectives(Generic[R]):
 
     def allgather(self, input: Any, out: Any = None, counts: Optional[Sequence[int]] = None, *,
                   algorithm: Optional[str] = None, timeout: Optional[float] = None,
-                  memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False) -> R:
+                  memory_limit: Optional[int] = None, keep_input: bool = False, uniform: bool = False,
+                  codec: Optional[str] = None) -> R:
         """Gives the arrays of all ranks to every rank, one after the other.
 
         input: this rank's block. out: a block for each rank. counts: elements of each block; None: all alike.
@@ -576,7 +589,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, lambda context: context.allgather(numpy.array([[context.rank, 7]])).tolist())[1]
         [[0, 7], [1, 7]]
         """
-        call = _Call("allgather", ALLGATHER, algorithm, timeout, uniform, keep_input)
+        call = _Call("allgather", ALLGATHER, algorithm, timeout, uniform, keep_input, codec)
         call.limit(memory_limit)
         source = call.hold(resolve(input, "input"))
         target, out = self._gathered(call, source, out, counts)
@@ -943,7 +956,7 @@ class Collectives(Generic[R]):
                           algorithm: Optional[str] = None, timeout: Optional[float] = None,
                           memory_limit: Optional[int] = None, same: Optional[str] = None, order: Optional[str] = None,
                           prescale: Optional[float] = None, postscale: Optional[float] = None,
-                          keep_input: bool = False, uniform: bool = False) -> R:
+                          keep_input: bool = False, uniform: bool = False, codec: Optional[str] = None) -> R:
         """Reduces several arrays of each rank with one another: over all arrays of all ranks. Writes the result to
         each output, and returns the list of outputs. For a process with several devices.
 
@@ -956,7 +969,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)[0]
         [[4.0], [4.0]]
         """
-        call = _Call("allreduce_buffers", ALLREDUCE, algorithm, timeout, uniform, keep_input)
+        call = _Call("allreduce_buffers", ALLREDUCE, algorithm, timeout, uniform, keep_input, codec)
         call.limit(memory_limit, same, order)
         call.scale(prescale, postscale)
         ins = self._alike(call, list(inputs), "inputs", False)
@@ -980,8 +993,8 @@ class Collectives(Generic[R]):
                                counts: Optional[Sequence[int]] = None, *, algorithm: Optional[str] = None,
                                timeout: Optional[float] = None, memory_limit: Optional[int] = None,
                                same: Optional[str] = None, order: Optional[str] = None,
-                               prescale: Optional[float] = None, postscale: Optional[float] = None, keep_input: bool = False,
-                               uniform: bool = False) -> R:
+                               prescale: Optional[float] = None, postscale: Optional[float] = None,
+                               keep_input: bool = False, uniform: bool = False, codec: Optional[str] = None) -> R:
         """Like ``reduce_scatter``, over several arrays of each rank. Returns `outs`.
 
         inputs: arrays with a block for each rank. outs: as many arrays of one block, which all get this rank's block.
@@ -994,7 +1007,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[[4.0], [4.0]], [[4.0], [4.0]]]
         """
-        call = _Call("reduce_scatter_buffers", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input)
+        call = _Call("reduce_scatter_buffers", REDUCE_SCATTER, algorithm, timeout, uniform, keep_input, codec)
         call.limit(memory_limit, same, order)
         call.scale(prescale, postscale)
         ins = self._alike(call, list(inputs), "inputs", False)
@@ -1012,7 +1025,8 @@ class Collectives(Generic[R]):
 
     def broadcast_buffers(self, buffers: Sequence[Any], root: int = 0, *, algorithm: Optional[str] = None,
                           timeout: Optional[float] = None, memory_limit: Optional[int] = None,
-                          uniform: bool = False) -> R:
+                          uniform: bool = False,
+                          codec: Optional[str] = None) -> R:
         """Copies the root's buffers[0] to all other arrays of all ranks, and returns `buffers`.
 
         >>> import gcoll, numpy
@@ -1022,7 +1036,7 @@ class Collectives(Generic[R]):
         >>> gcoll.run_local(2, rank)
         [[[4], [4]], [[4], [4]]]
         """
-        call = _Call("broadcast_buffers", BROADCAST, algorithm, timeout, uniform)
+        call = _Call("broadcast_buffers", BROADCAST, algorithm, timeout, uniform, codec=codec)
         call.limit(memory_limit)
         self._root(call, root)
         results = list(buffers)

@@ -12,10 +12,11 @@ from ctypes import (addressof, byref, c_int, c_size_t, c_uint8, c_uint32, c_uint
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from ._buffers import Buffer, describe, resolve, resolve_output
-from ._collectives import COLLECTIVES, OPS, Collectives, _Call, read_number, read_order, read_same
+from ._collectives import (COLLECTIVES, OPS, Collectives, _Call, read_codec, read_number, read_order,
+                           read_same)
 from ._errors import Error, StateError, Status, UnsupportedError, check, error_of, text_of
-from ._library import (CollectiveStatsStruct, ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction, GrowOptions,
-                       IbverbsOptions, LogFunction, PeerStatsStruct, RegionKeyStruct, ShrinkOptions,
+from ._library import (CollectiveOptions, CollectiveStatsStruct, ContextOptions, CostParameters, EnvironmentStruct, ExchangeFunction,
+                       GrowOptions, IbverbsOptions, LogFunction, PeerStatsStruct, RegionKeyStruct, ShrinkOptions,
                        StatsStruct, api)
 from ._requests import (Claim, Operation, Received, Request, Watch, finish, milliseconds, own_error, poll, takes_signals)
 from ._store import Store, describes_store, utf8
@@ -1132,9 +1133,13 @@ class Context(Collectives[Any]):
 
     # ---- What the library does --------------------------------------------------------------------------
 
-    def explain(self, collective: str, count: int, type: str = "float32", op: str = "sum", root: int = 0) -> str:
+    def explain(self, collective: str, count: int, type: str = "float32", op: str = "sum", root: int = 0,
+                codec: Optional[str] = None) -> str:
         """The algorithm that gcoll chooses for such a call, and all others with the predicted time."""
         from ._buffers import TYPE_NAMES
+        options = CollectiveOptions()
+        api.gcoll_collective_options_init(byref(options))
+        options.codec = None if codec is None else read_codec(codec)
         for name, value, allowed in (("collective", collective, COLLECTIVES), ("type", type, TYPE_NAMES),
                                      ("op", op, tuple(OPS))):
             if value not in allowed:
@@ -1142,7 +1147,8 @@ class Context(Collectives[Any]):
         text = create_string_buffer(_TEXT_MAX)
         check(api.gcoll_context_explain(self._handle(), COLLECTIVES.index(collective),
                                         read_number(count, "count", 1 << 63), TYPE_NAMES.index(type), OPS[op],
-                                        read_number(root, "root", self._size), None, text, _TEXT_MAX), "explain",
+                                        read_number(root, "root", self._size), byref(options), text, _TEXT_MAX),
+              "explain",
               self._core.handle)
         return text.value.decode()
 

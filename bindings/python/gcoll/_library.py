@@ -42,7 +42,8 @@ class CollectiveOptions(Structure):
                 ("memory_limit_bytes", c_uint64), ("memory", POINTER(MemoryStruct)), ("inputs", c_void_p),
                 ("outputs", c_void_p), ("buffers", c_uint32), ("timeout_ms", c_int64), ("same", c_int),
                 ("counts_at_root", c_int), ("done", c_void_p), ("done_arg", c_void_p), ("keep_input", c_int),
-                ("uniform", c_int), ("order", c_int), ("prescale", c_double), ("postscale", c_double)]
+                ("uniform", c_int), ("order", c_int), ("prescale", c_double), ("postscale", c_double),
+                ("codec", c_char_p)]
 
 
 class CollectiveCall(Structure):
@@ -162,6 +163,7 @@ _CALL = POINTER(CollectiveCall)
 
 FUNCTIONS: Dict[str, Tuple[Any, Sequence[Any]]] = {
     # status.h, version.h, types.h
+    "gcoll_codec_round": (_STATUS, [c_char_p, c_void_p, c_void_p, c_uint64, c_uint64]),
     "gcoll_status_text": (c_char_p, [_STATUS]),
     "gcoll_last_error": (c_char_p, []),
     "gcoll_version": (c_char_p, []),
