@@ -170,6 +170,7 @@ static bool report(bench_call *call, measured *m) {
     bench_result result = {.collective = call->what->collective,
                            .algorithm = m->arrivals.watched ? m->site.algorithm
                                                             : gcoll_operation_algorithm(call->operation),
+                           .asked = call->what->algorithm,
                            .bytes = call->bytes,
                            .count = call->count,
                            .iterations = m->times.count,

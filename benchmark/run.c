@@ -149,6 +149,7 @@ int bench_run_rank(const bench_rank *self) {
     gcoll_operation_destroy(state.barrier);
     gcoll_context_destroy(state.context);
     bench_buffers_close(&state);
+    bench_report_free(&state.report);
     return good && wrong == 0 ? BENCH_OK : BENCH_FAILED;
 }
 
