@@ -12,8 +12,8 @@ typedef struct bench_replacement {
     FILE *file;
 } bench_replacement;
 
-/* Whether `path` may be written, tried out and left as it is. False has been said, with the flag that names the
- * file. */
+/* Whether `path` may be written, tried out and left as it is. False has been said, with the flag that names
+ * the file. */
 bool bench_replace_ready(const char *flag, const char *path);
 /* Opens the file beside `path`. False: errno says why, and there is nothing to end. */
 bool bench_replace_begin(const char *path, bench_replacement *replacement);

@@ -1,15 +1,14 @@
 /* benchmark/report.c - results as a table, as JSON (one object a line) or as CSV. */
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "benchmark/arrival.h"
 #include "benchmark/page_file.h"
 #include "benchmark/report.h"
 #include "benchmark/shape.h"
+#include "tools/progress.h"
 
 /* What a line holds, in the order of its columns. A text of NULL does not apply. */
 typedef struct cell {
@@ -327,7 +326,6 @@ void bench_report_begin(bench_report *report, const bench_options *options, bool
     report->file = file;
     report->options = options;
     report->has_devices = has_devices;
-    report->progress = file && isatty(STDERR_FILENO) != 0;
     if (file && options->report)
         report->kept = json_object_new_array();
     if (file && options->format == BENCH_TABLE) {
@@ -340,7 +338,7 @@ bool bench_report_add(bench_report *report, const bench_result *result) {
     report->wrong += result->wrong;
     if (!report->file)
         return true;
-    bench_report_progress(report, "%s", "");
+    cli_progress_hide();
     bool good = true;
     cells row;
     fill_cells(report, result, &row);
@@ -362,6 +360,7 @@ bool bench_report_add(bench_report *report, const bench_result *result) {
 }
 
 static bool print_end(bench_report *report) {
+    cli_progress_hide();
     if (!report->file || report->options->format != BENCH_TABLE)
         return true;
     if (report->options->no_check)
@@ -384,16 +383,4 @@ bool bench_report_end(bench_report *report) {
 
 void bench_report_free(bench_report *report) {
     json_object_put(report->kept);
-}
-
-void bench_report_progress(bench_report *report, const char *format, ...) {
-    if (!report->progress)
-        return;
-    char text[160];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "\r\033[K%s", text); /* clears what the line held */
-    (void)fflush(stderr);
 }

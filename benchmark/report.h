@@ -50,7 +50,6 @@ double bench_busbw(const bench_result *result, uint32_t ranks);
 typedef struct bench_report {
     FILE *file; /* NULL: not rank 0, nothing is printed */
     const bench_options *options;
-    bool progress;               /* standard error is a terminal */
     bool has_devices;            /* some rank's buffers are in the memory of one */
     gcoll_collective collective; /* of the last line */
     uint64_t wrong, lines;
@@ -63,8 +62,5 @@ bool bench_report_add(bench_report *report, const bench_result *result);
 /* Writes the last lines, and the page that --report names. */
 bool bench_report_end(bench_report *report);
 void bench_report_free(bench_report *report);
-/* A line that the next one replaces, on a terminal only. */
-void bench_report_progress(bench_report *report, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 
 #endif

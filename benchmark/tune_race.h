@@ -31,8 +31,8 @@ typedef struct bench_field {
 /* One round: all candidates that are alive, one after the other, some calls each. False has been said. */
 bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards);
 /* Rounds with fewer and fewer, until those that are left are told apart or time is up. The fastest comes
- * first, those that do not apply last. */
-bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes);
+ * first, those that do not apply last. To the terminal it is `share` of a collective at a size. */
+bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes, double share);
 bool bench_field_add(bench_field *field, gcoll_collective collective, const char *algorithm);
 void bench_field_free(bench_field *field);
 /* What the calls of all candidates took until now, the same on every rank. */

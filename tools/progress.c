@@ -25,9 +25,9 @@
 static struct line {
     const char *name; /* NULL: no work, or no terminal */
     char doing[MOST_WIDTH];
-    double done;
-    int64_t begun_ns, drawn_ns;
-    size_t shown; /* letters on the terminal now */
+    double done, total;
+    int64_t begun_ns, advanced_ns, drawn_ns; /* advanced_ns: when `done` grew last */
+    size_t shown;                            /* letters on the terminal now */
 } line;
 
 static int64_t now_ns(void) {
@@ -75,14 +75,20 @@ static void say_time(double seconds, char text[32]) {
         (void)snprintf(text, 32, "%ld h %ld min", s / 3600, s / 60 % 60);
 }
 
+/* By the pace until `done` grew last; if that end has passed, by the pace until now. */
+static double seconds_left(int64_t now) {
+    const double part = line.done / line.total, elapsed = (double)(now - line.begun_ns) / 1e9;
+    const double left = (double)(line.advanced_ns - line.begun_ns) / 1e9 / part - elapsed;
+    return left > 0 || part >= 1 ? left : elapsed * (1 - part) / part;
+}
+
 static void draw(int64_t now) {
     char text[MOST_WIDTH + 64], left[32] = "";
-    const double elapsed = (double)(now - line.begun_ns) / 1e9;
     if (line.done > 0)
-        say_time(elapsed * (1 - line.done) / line.done, left);
-    int length = snprintf(text, sizeof text, "%s: %.0f %%%s%s%s%s%s", line.name, floor(100 * line.done),
-                          left[0] ? ", " : "", left, left[0] ? " left" : "", line.doing[0] ? ": " : "",
-                          line.doing);
+        say_time(seconds_left(now), left);
+    int length =
+        snprintf(text, sizeof text, "%s: %.0f %%%s%s%s%s%s", line.name, floor(100 * line.done / line.total),
+                 left[0] ? ", " : "", left, left[0] ? " left" : "", line.doing[0] ? ": " : "", line.doing);
     length = length < (int)sizeof text ? length : (int)sizeof text - 1;
     for (int i = 0; i < length; i++)
         if (text[i] < ' ' || text[i] > '~')
@@ -96,29 +102,42 @@ static void hide(void) {
         show("", 0);
 }
 
-void cli_progress_begin(const char *name) {
+/* Estimates may be worse later: what was done stays done. */
+static void advance(double done) {
+    const int64_t now = now_ns();
+    done = done < line.total ? done : line.total;
+    if (done > line.done) {
+        line.done = done;
+        line.advanced_ns = now;
+    }
+    if (now - line.begun_ns >= QUIET_NS && now - line.drawn_ns >= PERIOD_NS)
+        draw(now);
+}
+
+void cli_progress_begin(const char *name, double total) {
     flockfile(stderr);
-    if (isatty(STDERR_FILENO))
-        line = (struct line){.name = name, .begun_ns = now_ns()};
+    if (isatty(STDERR_FILENO) && total > 0)
+        line = (struct line){.name = name, .total = total, .begun_ns = now_ns()};
     funlockfile(stderr);
 }
 
 void cli_progress(double done, const char *format, ...) {
     flockfile(stderr);
-    if (line.name) {
-        const int64_t now = now_ns();
-        done = done > 0 ? done : 0; /* also of what is no number */
-        done = done < 1 ? done : 1;
-        line.done = done > line.done ? done : line.done; /* estimates may be worse later */
-        if (format) {
-            va_list arguments;
-            va_start(arguments, format);
-            (void)vsnprintf(line.doing, sizeof line.doing, format, arguments);
-            va_end(arguments);
-        }
-        if (now - line.begun_ns >= QUIET_NS && now - line.drawn_ns >= PERIOD_NS)
-            draw(now);
+    if (line.name && format) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(line.doing, sizeof line.doing, format, arguments);
+        va_end(arguments);
     }
+    if (line.name)
+        advance(done);
+    funlockfile(stderr);
+}
+
+void cli_progress_add(double units) {
+    flockfile(stderr);
+    if (line.name)
+        advance(line.done + units);
     funlockfile(stderr);
 }
 

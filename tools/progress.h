@@ -13,12 +13,15 @@
 extern "C" {
 #endif
 
-/* Begins work at 0 of 1. `name` is the line's first word and must stay as it is until the end. */
-void cli_progress_begin(const char *name);
-/* Says which part of the work is done, 0 to 1, and by `format` what is being done; NULL: as said before. Does
- * nothing outside of work. */
+/* Begins work of `total` units, which should take about the same time each. `name` is the line's first word
+ * and must stay as it is until the end. */
+void cli_progress_begin(const char *name, double total);
+/* Says how many units are done by now, and by `format` what is being done; NULL: as said before. Like the
+ * next two, it does nothing outside of work. */
 void cli_progress(double done, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Takes the line off the terminal. The next cli_progress brings it back. */
+/* Says that so many more units are done. */
+void cli_progress_add(double units);
+/* Takes the line off the terminal. It comes back when work goes on. */
 void cli_progress_hide(void);
 /* Ends work, and takes the line off. */
 void cli_progress_end(void);

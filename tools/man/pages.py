@@ -24,7 +24,7 @@ FORMS = ("_start", "_create")
 # Programs: their document, which of its sections their page has, and what else to read.
 PROGRAMS = {
     "gcoll_bench": ("benchmark.md", ["Where the ranks are", "What is timed", "Collectives and sizes", "Columns",
-                                     "The check", "Traces", "Resources", "Ranks that come late", "Exit status"],
+                                     "A page of the results", "How far it is", "The check", "Traces", "Resources", "Ranks that come late", "Exit status"],
                     ["gcoll_plan", "gcoll_trace"]),
     "gcoll_plan": ("gcoll_plan.md", ["Algorithms of your own"], ["gcoll_bench", "gcoll-plan", "gcoll-simulate"]),
     "gcoll_trace": ("trace.md", ["What gcoll_trace says", "Steps and slow links", "The files"],
