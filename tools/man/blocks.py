@@ -1,7 +1,7 @@
 """Text of comments, of Markdown and of --help as blocks, which roff.py and markdown.py write."""
 
 import re
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
 
 HEADER_COLUMNS = 110  # of the public headers; a line of a comment that ends much earlier was ended on purpose
 
@@ -248,3 +248,68 @@ def help_blocks(lines: List[str]) -> List[Block]:
                 block.lines = [text[least:] for text in part]
             blocks.append(block)
     return blocks
+
+
+class Page:
+    """A page that is being written, from its title to what else to read."""
+
+    def __init__(self, name: str, section: str) -> None:
+        self.name, self.section = name, section
+        self.parts: List[str] = []
+
+    def add(self, heading: str, text: str) -> None:
+        """A part; none, if its text is empty."""
+        raise NotImplementedError
+
+    def sub(self, title: str, text: str) -> None:
+        """A part of the part before."""
+        raise NotImplementedError
+
+    def title(self, names: Sequence[str], summary: str) -> None:
+        raise NotImplementedError
+
+    def synopsis(self, parts: Sequence[Tuple[str, Sequence[Sequence[str]]]], command: str = "") -> None:
+        """Headers, each with declarations, each in lines; and how to compile what uses them."""
+        raise NotImplementedError
+
+    def usage(self, lines: Sequence[str]) -> None:
+        """How a program is called."""
+        raise NotImplementedError
+
+    def see_also(self, pages: Sequence[Tuple[str, str]]) -> None:
+        """Names with their sections."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+
+class Form:
+    """What pages are written in."""
+
+    def words(self, known: Callable[[str], Optional[str]]) -> Words:
+        raise NotImplementedError
+
+    def page(self, name: str, section: str, version: str) -> Page:
+        raise NotImplementedError
+
+    def join(self, texts: Sequence[str]) -> str:
+        raise NotImplementedError
+
+    def item(self, term: str, text: str) -> str:
+        """A term, and what it means, both written already."""
+        raise NotImplementedError
+
+    def parameter(self, terms: Sequence[str], texts: Sequence[str]) -> str:
+        raise NotImplementedError
+
+    def member(self, names: Sequence[str], described: List[Block], words: Words) -> str:
+        raise NotImplementedError
+
+    def constant(self, name: str, value: str, described: List[Block], words: Words) -> str:
+        """value: empty, if it takes several lines."""
+        raise NotImplementedError
+
+    def render(self, parts: Sequence[Block], words: Words, begins: bool = True) -> str:
+        """begins: the text stands right behind a heading."""
+        raise NotImplementedError

@@ -45,13 +45,12 @@ def link(name: str, places: Dict[str, str]) -> str:
     return "[%s](%s)" % (text, places[name]) if name in places else text
 
 
-class Page:
+class Page(blocks.Page):
     """A document or, of a manual page of section 3, a section of one."""
 
     def __init__(self, name: str, section: str, places: Dict[str, str]) -> None:
-        self.name, self.section, self.places = name, section, places
-        self.depth = "##" if section == "3" else "#"
-        self.parts: List[str] = []
+        super().__init__(name, section)
+        self.places = places
 
     def add(self, heading: str, text: str) -> None:
         """The description needs no heading. Within a section of one function headings would crowd the table of contents."""
@@ -99,7 +98,7 @@ class Page:
         return "\n\n".join(self.parts) + "\n"
 
 
-class Form:
+class Form(blocks.Form):
     """Documents of the site. places: where names are described, as links have it."""
 
     def __init__(self, places: Dict[str, str]) -> None:

@@ -155,7 +155,7 @@ class Description:
 class Manual:
     def __init__(self, source: str, output: str, programs: Dict[str, List[str]]) -> None:
         self.source, self.output, self.programs = source, output, programs
-        self.form = roff.Form()
+        self.form: blocks.Form = roff.Form()
         self.headers = headers.read_all(os.path.join(source, "gcoll"))
         self.by_name = {header.name: header for header in self.headers}
         parts = {macro.names[0]: macro.text for macro in self.by_name["version"].macros}
@@ -171,7 +171,7 @@ class Manual:
     def known(self, name: str) -> Optional[str]:
         return self.sections.get(name)
 
-    def write(self, page: roff.Page, aliases: List[str]) -> None:
+    def write(self, page: blocks.Page, aliases: List[str]) -> None:
         folder = os.path.join(self.output, "man" + page.section)
         os.makedirs(folder, exist_ok=True)
         texts = {page.name: page.text()}
@@ -381,7 +381,7 @@ class Manual:
                                            words.inline("Forms of %s." % base)))
         return self.form.join(rows)
 
-    def add_document(self, page: roff.Page, document: str, wanted: Optional[List[str]], words: blocks.Words) -> None:
+    def add_document(self, page: blocks.Page, document: str, wanted: Optional[List[str]], words: blocks.Words) -> None:
         """Sections of a document. wanted: their titles, which must be there; None: all, and the text before them."""
         with open(os.path.join(self.source, "docs", document), encoding="utf-8") as file:
             chapters = re.split(r"^## ", file.read(), flags=re.M)

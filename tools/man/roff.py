@@ -54,11 +54,11 @@ def code(lines: List[str]) -> str:
     return "\n".join([".PP", ".in +4n", ".nf"] + text + [".fi", ".in"])
 
 
-class Page:
+class Page(blocks.Page):
     """The source of a page, in parts."""
 
     def __init__(self, name: str, section: str, version: str) -> None:
-        self.name, self.section = name, section
+        super().__init__(name, section)
         title = '.TH "%s" "%s" "" "gcoll %s" "gcoll manual"' % (escape(name), section, version)
         self.parts = [title, ".nh", ".ad l"]
 
@@ -73,7 +73,6 @@ class Page:
         self.add("NAME", "%s \\- %s" % (", ".join(map(escape, names)), escape(summary)))
 
     def synopsis(self, parts: Sequence[Tuple[str, Sequence[Sequence[str]]]], command: str = "") -> None:
-        """Headers, each with declarations, each in lines; and how to compile what uses them."""
         lines = []
         for header, declarations in parts:
             lines.append(".nf\n\\fB#include <gcoll/%s.h>\\fP\n.fi" % header)
@@ -93,7 +92,7 @@ class Page:
         return ".\\\" Made by tools/man/pages.py: change the headers, the documents or that.\n" + "\n".join(self.parts) + "\n"
 
 
-class Form:
+class Form(blocks.Form):
     """Manual pages."""
 
     def words(self, known: Callable[[str], Optional[str]]) -> Words:
@@ -106,7 +105,6 @@ class Form:
         return "\n".join(text for text in texts if text)
 
     def item(self, term: str, text: str) -> str:
-        """A term, and what it means."""
         return ".TP\n%s\n%s" % (term, text)
 
     def parameter(self, terms: Sequence[str], texts: Sequence[str]) -> str:
@@ -123,7 +121,6 @@ class Form:
         return "\n".join(out)
 
     def constant(self, name: str, value: str, described: List[Block], words: blocks.Words) -> str:
-        """value: empty, if it takes several lines."""
         out = [".TP\n\\fB%s\\fP" % escape(name)]
         if value:
             out.append(words.inline(value + (":" if described else "")))

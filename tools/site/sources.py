@@ -203,13 +203,13 @@ class Reference(pages.Manual):
                     places.update({d.name: "%s.md#%s" % (header.name, slug(named[0].name)) for d in own + others})
         self.form = markdown.Form(places)
 
-    def write(self, page: markdown.Page, aliases: List[str]) -> None:
+    def write(self, page: blocks.Page, aliases: List[str]) -> None:
         del aliases
         if page.section != "3":
             self.header = page.name[len("gcoll-"):] if page.name.startswith("gcoll-") else page.name
         self.documents.setdefault(self.header, []).append(page.text())
 
-    def add_document(self, page: markdown.Page, document: str, wanted: object, words: blocks.Words) -> None:
+    def add_document(self, page: blocks.Page, document: str, wanted: object, words: blocks.Words) -> None:
         """The site has the document itself."""
         page.parts.append("[%s](../docs/%s) tells more." % (self.title_of(document), document))
 
