@@ -79,7 +79,7 @@ def problems_of_links(pages, folder):
             path, _, anchor = link.partition("#")
             path = urllib.parse.unquote(path.partition("?")[0])
             target = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
-            if target.startswith("..") or not os.path.isfile(os.path.join(folder, target)):
+            if target.startswith("..") or os.path.isabs(target) or not os.path.isfile(os.path.join(folder, target)):
                 found.append("%s: %s is not there" % (name, link))
             elif anchor and target in pages and urllib.parse.unquote(anchor) not in pages[target].ids:
                 found.append("%s: %s has no such anchor" % (name, link))
@@ -98,7 +98,7 @@ def problems_of_requests(pages, folder):
                 with open(path, encoding="utf-8") as file:
                     text = file.read()
                 found += ["%s loads %s" % (path, link) for link in
-                          re.findall(r"(?:@import\s+|url\()\s*['\"]?((?:https?:)?//[^'\")\s]+)", text)]
+                          re.findall(r"(?:@import\s+|url\()\s*['\"]?((?:https?:)?/[^'\")\s]+)", text)]
     return found
 
 
@@ -124,6 +124,15 @@ class Site(unittest.TestCase):
         for name, page in self.pages.items():
             for script in re.findall(r"<script[^>]*>(.*?)</script>", page.text, flags=re.S):
                 self.assertNotRegex(script, r"https?://|import\(", name)
+
+    def test_the_theme_is_whole(self):
+        """Debian's package of it is not; tools/site/conf.py mends it."""
+        with open(os.path.join(self.folder, "_static", "styles", "furo.css"), encoding="utf-8") as file:
+            style = file.read()
+        self.assertRegex(style, r"@media \(prefers-color-scheme: dark\)\s*\{\s*body:not\(\[data-theme=\"?light\"?\]\)\s*\{[^}]*--color-background-primary")
+        self.assertIn("margin: 0", style)
+        with open(os.path.join(self.folder, "_static", "scripts", "furo.js"), encoding="utf-8") as file:
+            self.assertNotRegex(file.read(), r"(?m)^import ")
 
     def test_every_function_is_described(self):
         """The reference of its header has a link with its name, and the check of links says that there is something."""
@@ -179,9 +188,9 @@ class Checks(unittest.TestCase):
 
     def test_requests(self):
         pages, folder = self.site(a_html='<img src="https://x/a.png"><script src="//x/b.js"></script><a href="https://good">1</a>'
-                                         '<p style="background:url(http://x)">', c_css="@import 'https://x/f.css'; a{b:url(x.png)}")
+                                         '<p style="background:url(http://x)">', c_css="@import 'https://x/f.css'; a{b:url(x.png); c:url(/y.css)}")
         self.assertEqual([problem.split("loads")[1].strip() for problem in problems_of_requests(pages, folder)],
-                         ["https://x/a.png", "//x/b.js", "background:url(http://x)", "https://x/f.css"])
+                         ["https://x/a.png", "//x/b.js", "background:url(http://x)", "https://x/f.css", "/y.css"])
 
 
 class Sources(unittest.TestCase):

@@ -120,7 +120,7 @@ class Form(blocks.Form):
         return ":   " + text.replace("\n", "\n    ").replace("\n    \n", "\n\n")
 
     def item(self, term: str, text: str) -> str:
-        return "%s\n%s" % (term.replace("\n", " "), self._within(text or "\\-"))
+        return "%s\n%s" % (term.replace("\n", " "), self._within(text or "\u00a0"))
 
     def parameter(self, terms: Sequence[str], texts: Sequence[str]) -> str:
         return self.item(", ".join(code(term) for term in terms), "\n\n".join(texts))
@@ -143,7 +143,7 @@ class Form(blocks.Form):
             elif block.kind == "code":
                 out.append("```%s\n%s\n```" % (self._language(block.lines), "\n".join(block.lines)))
             elif block.kind == "heading":
-                out.append("## " + escape(block.text))
+                out.append("### " + escape(block.text))
             elif block.kind == "bullets":
                 out.append("\n".join("%s %s" % (mark, words.inline(text)) for mark, text in block.items))
             else:
