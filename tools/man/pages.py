@@ -481,8 +481,9 @@ class Manual:
         self.remove_others()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments_of(description: Optional[str]) -> Tuple[str, str, Dict[str, List[str]]]:
+    """The command line: the tree, where to write, and programs with their commands."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
     parser.add_argument("output")
     parser.add_argument("--program", action="append", default=[], help="NAME=COMMAND, whose --help is read")
@@ -491,7 +492,11 @@ def main() -> None:
     for text in arguments.program:
         name, _, command = text.partition("=")
         programs[name] = shlex.split(command)
-    Manual(arguments.source, arguments.output, programs).run()
+    return arguments.source, arguments.output, programs
+
+
+def main() -> None:
+    Manual(*arguments_of(__doc__)).run()
 
 
 if __name__ == "__main__":

@@ -9,11 +9,8 @@ copies; links to folders become text. With the program gcoll_plan, each algorith
 Files that are there from an earlier run, and are not made any more, go.
 """
 
-import argparse
 import os
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 from typing import Callable, Dict, List, Set, Tuple
@@ -237,18 +234,10 @@ def slug(heading: str) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("source")
-    parser.add_argument("output")
-    parser.add_argument("--program", action="append", default=[], help="NAME=COMMAND, whose --help is read")
-    arguments = parser.parse_args()
-    programs = {}
-    for text in arguments.program:
-        name, _, command = text.partition("=")
-        programs[name] = shlex.split(command)
-    output = Output(arguments.output)
-    documents = Documents(arguments.source, output)
-    Reference(arguments.source, output, programs).run()
+    source, folder, programs = pages.arguments_of(__doc__)
+    output = Output(folder)
+    documents = Documents(source, output)
+    Reference(source, output, programs).run()
     for name in ["README"] + [name for _, names in SUBJECTS for name in names if name != "reference/index"]:
         if name == "README":
             documents.copy(name, start_page, "index")
