@@ -6,7 +6,8 @@
 #include "benchmark/devices.h"
 #include "benchmark/flags.h"
 #include "benchmark/launch.h"
-#include "benchmark/network_file.h"
+#include "benchmark/page_file.h"
+#include "benchmark/replace.h"
 #include "benchmark/run.h"
 #include "benchmark/tune_file.h"
 
@@ -45,8 +46,13 @@ int main(int argc, char **argv) {
             status = BENCH_FAILED;
         } else if (options.tune && options.rank <= 0 && !bench_tune_ready(options.tune)) {
             status = BENCH_FAILED;
-        } else if (options.network_out && options.rank <= 0 && !bench_network_ready(options.network_out)) {
+        } else if (options.network_out && options.rank <= 0 &&
+                   !bench_replace_ready("--network-out", options.network_out)) {
             status = BENCH_FAILED;
+        } else if (options.report && options.rank <= 0 && !bench_replace_ready("--report", options.report)) {
+            status = BENCH_FAILED;
+        } else if (options.results) {
+            status = bench_page_write_results(&options);
         } else {
             status = run(&options, output);
         }

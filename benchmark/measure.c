@@ -15,6 +15,7 @@
 #include "benchmark/measure.h"
 #include "benchmark/rounding.h"
 #include "benchmark/shape.h"
+#include "tools/progress.h"
 
 #define FEWEST_ITERATIONS 5u
 #define MOST_ITERATIONS   100000u
@@ -88,6 +89,7 @@ static bool time_all(bench_call *call, bench_times *times) {
             return false;
         if (elapsed_s >= state->options->seconds || times->count >= MOST_ITERATIONS)
             return true;
+        bench_point_progress(state, elapsed_s / state->options->seconds);
         batch = next_batch(state->options->seconds, elapsed_s, times->count);
     }
 }
@@ -170,6 +172,7 @@ static bool report(bench_call *call, measured *m) {
     bench_result result = {.collective = call->what->collective,
                            .algorithm = m->arrivals.watched ? m->site.algorithm
                                                             : gcoll_operation_algorithm(call->operation),
+                           .asked = call->what->algorithm,
                            .bytes = call->bytes,
                            .count = call->count,
                            .iterations = m->times.count,
@@ -233,8 +236,10 @@ static void explain(const bench_call *call) {
         gcoll_collective_has_blocks(call->what->collective) ? call->count / o->size : call->count;
     uint32_t root = gcoll_collective_has_root(call->what->collective) ? o->root : 0;
     if (gcoll_context_explain(call->state->context, call->what->collective, count, o->type, o->op, root,
-                              &call->common, text, sizeof text) == GCOLL_OK)
+                              &call->common, text, sizeof text) == GCOLL_OK) {
+        cli_progress_hide();
         (void)fputs(text, stderr);
+    }
 }
 
 bench_outcome bench_measure(bench_state *state, const bench_case *what, bench_values *values, uint64_t bytes,

@@ -12,14 +12,6 @@ static bool complain(const char *path) {
     return false;
 }
 
-bool bench_network_ready(const char *path) {
-    bench_replacement trial;
-    if (!bench_replace_begin(path, &trial))
-        return complain(path);
-    (void)bench_replace_end(&trial, false);
-    return true;
-}
-
 static void write_text(FILE *file, const char *text) {
     struct json_object *object = json_object_new_string(text);
     (void)fputs(json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN), file);

@@ -13,8 +13,6 @@ typedef struct bench_network {
     char (*names)[BENCH_HOST_NAME_BYTES]; /* by rank: its host's; equal names are one host */
 } bench_network;
 
-/* Whether it can be written. Asked before anything is measured. False has been said. */
-bool bench_network_ready(const char *path);
 /* Writes options->network_out. False has been said. */
 bool bench_network_write(const bench_options *options, const bench_network *network);
 

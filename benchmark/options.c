@@ -454,12 +454,44 @@ gcoll_same bench_same(const bench_options *options) {
                               : GCOLL_SAME_ON_RANKS;
 }
 
+/* A page is of tables of results. */
+static bool check_report(const bench_options *o) {
+    const char *other = o->tune          ? "--tune"
+                        : o->tune_check  ? "--tune-check"
+                        : o->network_out ? "--network-out"
+                                         : NULL;
+    if (o->report && other) {
+        cli_complain("--report: found with %s, whose results it cannot show", other);
+        return false;
+    }
+    if (o->results && !o->report) {
+        cli_complain("--results: found without --report, which says where the page is to be written");
+        return false;
+    }
+    for (int i = 1; i < o->argc && o->results; i++) {
+        const size_t length = strcspn(o->argv[i], "=");
+        const bool is_good = (length == strlen("--report") && strncmp(o->argv[i], "--report", length) == 0) ||
+                             (length == strlen("--results") && strncmp(o->argv[i], "--results", length) == 0);
+        if (!is_good) {
+            cli_complain("%.*s: found with --results, which measures nothing; allowed is --report",
+                         (int)length, o->argv[i]);
+            return false;
+        }
+        i += o->argv[i][length] == '\0'; /* its value */
+    }
+    return true;
+}
+
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
-    *options = (bench_options){.rank = -1, .same = -1};
+    *options = (bench_options){.rank = -1, .same = -1, .argc = argc, .argv = argv};
     gcoll_ibverbs_options_init(&options->ibverbs);
     if (!bench_flags_parse(options, argc, argv))
         return false;
     if (options->help || options->version || options->list_devices)
+        return true;
+    if (!check_report(options))
+        return false;
+    if (options->results)
         return true;
     if (options->plan && !bench_plan_read(options))
         return false;

@@ -90,8 +90,12 @@ typedef struct bench_options {
     bool tune_check;
 
     bench_format format;
-    const char *output; /* NULL: standard output */
-    const char *trace;  /* a folder for the ranks' dumps, or NULL */
+    const char *output;  /* NULL: standard output */
+    const char *trace;   /* a folder for the ranks' dumps, or NULL */
+    const char *report;  /* the page that is written, or NULL */
+    const char *results; /* of earlier runs, for the page; NULL: this one's */
+    int argc;            /* the command line, for the page */
+    char **argv;
     bool verbose;
     bool resources;
     bool help, version, list_devices; /* asked for: nothing is run */

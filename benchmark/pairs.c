@@ -15,6 +15,7 @@
 #include "benchmark/clock.h"
 #include "benchmark/network_file.h"
 #include "benchmark/statistics.h"
+#include "tools/progress.h"
 
 #define TAG           1u
 #define LEAST_PAYLOAD (UINT64_C(4) << 10)
@@ -171,6 +172,8 @@ static bool run_rounds(meeting *m, bool delay, bench_network *to) {
     const bench_state *state = m->state;
     for (uint32_t round = 0; round < bench_pairs_rounds(to->ranks); round++) {
         const uint32_t other = bench_pairs_partner(to->ranks, round, state->rank);
+        if (state->rank == 0)
+            cli_progress_add(round == 0 ? 0 : delay ? 1 : DELAY_SHARE - 1);
         if (!good(m, gcoll_operation_run(state->barrier)))
             return false;
         if (other != state->rank && !meet(m, other, delay, to))
@@ -200,8 +203,12 @@ bool bench_pairs(bench_state *state) {
     bool done = network.delay_us && network.ns_per_byte && network.names && m.payload;
     if (!done)
         cli_complain("--network-out: rank %u: out of memory", state->rank);
+    if (state->rank == 0)
+        cli_progress_begin(cli_program, (double)DELAY_SHARE * bench_pairs_rounds(size));
     done =
         done && run_rounds(&m, true, &network) && run_rounds(&m, false, &network) && gather(state, &network);
+    if (state->rank == 0)
+        cli_progress_end();
     if (done && state->rank == 0)
         done = bench_network_write(state->options, &network);
     free(m.payload);

@@ -1,14 +1,14 @@
 /* benchmark/report.c - results as a table, as JSON (one object a line) or as CSV. */
 #include <inttypes.h>
 #include <json-c/json.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "benchmark/arrival.h"
+#include "benchmark/page_file.h"
 #include "benchmark/report.h"
 #include "benchmark/shape.h"
+#include "tools/progress.h"
 
 /* What a line holds, in the order of its columns. A text of NULL does not apply. */
 typedef struct cell {
@@ -163,15 +163,33 @@ static struct json_object *json_of(const cell *c) {
     return json_object_new_uint64(strtoull(c->text, NULL, 10));
 }
 
-static bool print_json(FILE *file, const cells *row) {
+/* The row as an object; NULL: out of memory, which has been said. */
+static struct json_object *object_of(const cells *row) {
     struct json_object *object = json_object_new_object();
     bool good = object;
     for (size_t i = 0; good && i < row->count; i++)
         good = json_object_object_add(object, row->cell[i].key, json_of(&row->cell[i])) == 0;
     if (good)
+        return object;
+    cli_complain("out of memory for the results");
+    json_object_put(object);
+    return NULL;
+}
+
+static bool print_json(FILE *file, const cells *row) {
+    struct json_object *object = object_of(row);
+    if (object)
         (void)fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
     json_object_put(object);
-    return good;
+    return object;
+}
+
+/* Keeps the row for the page, where sizes that were asked for together are one line. */
+static bool keep(bench_report *report, const cells *row, const char *asked) {
+    struct json_object *object = report->kept ? object_of(row) : NULL;
+    return !report->kept ||
+           (object && json_object_object_add(object, "line", json_object_new_string(asked)) == 0 &&
+            json_object_array_add(report->kept, object) == 0);
 }
 
 static void print_csv(FILE *file, const cells *row, bool header) {
@@ -310,7 +328,8 @@ void bench_report_begin(bench_report *report, const bench_options *options, bool
     report->file = file;
     report->options = options;
     report->has_devices = has_devices;
-    report->progress = file && isatty(STDERR_FILENO) != 0;
+    if (file && options->report)
+        report->kept = json_object_new_array();
     if (file && options->format == BENCH_TABLE) {
         (void)fprintf(file, "# gcoll_bench %s\n", gcoll_version());
         (void)fflush(file); /* says that all ranks have joined */
@@ -321,7 +340,7 @@ bool bench_report_add(bench_report *report, const bench_result *result) {
     report->wrong += result->wrong;
     if (!report->file)
         return true;
-    bench_report_progress(report, "%s", "");
+    cli_progress_hide();
     bool good = true;
     cells row;
     fill_cells(report, result, &row);
@@ -339,10 +358,11 @@ bool bench_report_add(bench_report *report, const bench_result *result) {
         print_csv(report->file, &row, false);
     }
     report->lines++;
-    return written(report) && good;
+    return written(report) && keep(report, &row, result->asked) && good;
 }
 
-bool bench_report_end(bench_report *report) {
+static bool print_end(bench_report *report) {
+    cli_progress_hide();
     if (!report->file || report->options->format != BENCH_TABLE)
         return true;
     if (report->options->no_check)
@@ -354,14 +374,15 @@ bool bench_report_end(bench_report *report) {
     return written(report);
 }
 
-void bench_report_progress(bench_report *report, const char *format, ...) {
-    if (!report->progress)
-        return;
-    char text[160];
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    (void)fprintf(stderr, "\r\033[K%s", text); /* clears what the line held */
-    (void)fflush(stderr);
+bool bench_report_end(bench_report *report) {
+    const bool good = print_end(report);
+    if (!report->file || !report->options->report)
+        return good;
+    if (!report->kept)
+        cli_complain("--report: out of memory");
+    return report->kept && bench_page_write_run(report->options, report->kept) && good;
+}
+
+void bench_report_free(bench_report *report) {
+    json_object_put(report->kept);
 }

@@ -31,6 +31,7 @@ typedef struct bench_arrival_figures {
 typedef struct bench_result {
     gcoll_collective collective;
     const char *algorithm; /* as the library names it, options included */
+    const char *asked;     /* as it was asked for, for instance auto */
     uint64_t bytes, count; /* not for barrier */
     uint32_t iterations;
     bench_statistics time;
@@ -49,18 +50,17 @@ double bench_busbw(const bench_result *result, uint32_t ranks);
 typedef struct bench_report {
     FILE *file; /* NULL: not rank 0, nothing is printed */
     const bench_options *options;
-    bool progress;               /* standard error is a terminal */
     bool has_devices;            /* some rank's buffers are in the memory of one */
     gcoll_collective collective; /* of the last line */
     uint64_t wrong, lines;
+    struct json_object *kept; /* array of the results, for options->report; else NULL */
 } bench_report;
 
 void bench_report_begin(bench_report *report, const bench_options *options, bool has_devices, FILE *file);
 /* False if it could not be written. */
 bool bench_report_add(bench_report *report, const bench_result *result);
+/* Writes the last lines, and the page that --report names. */
 bool bench_report_end(bench_report *report);
-/* A line that the next one replaces, on a terminal only. */
-void bench_report_progress(bench_report *report, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+void bench_report_free(bench_report *report);
 
 #endif

@@ -9,6 +9,7 @@
 #include "benchmark/resources.h"
 #include "benchmark/shape.h"
 #include "benchmark/tune.h"
+#include "tools/progress.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -84,15 +85,35 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
     bench_outcome outcome = BENCH_DONE;
     for (size_t i = 0; i < sizes && outcome == BENCH_DONE; i++) {
         uint64_t bytes = what->collective == GCOLL_BARRIER ? 0 : options->sizes.values[i];
-        bench_report_progress(&state->report, "%s by %s: %llu bytes (%zu of %zu sizes)", collective,
-                              what->algorithm, (unsigned long long)bytes, i + 1, sizes);
+        if (state->rank == 0)
+            cli_progress(state->points, "%s by %s, %llu bytes", collective, what->algorithm,
+                         (unsigned long long)bytes);
         outcome = bench_measure(state, what, &values, bytes, wrong);
+        state->points++;
     }
-    bench_report_progress(&state->report, "%s", "");
     if (outcome == BENCH_SKIPPED && state->rank == 0)
         cli_complain("%s by %s is left out: %s", collective, what->algorithm, gcoll_last_error());
     bench_values_free(&values);
     return outcome != BENCH_BROKEN;
+}
+
+static bool run_cases(bench_state *state, uint64_t *wrong) {
+    const bench_options *o = state->options;
+    uint32_t points = 0;
+    bool good = true;
+    for (size_t i = 0; i < o->case_count; i++)
+        points += (uint32_t)bench_tune_sizes(o, o->cases[i].collective);
+    if (state->rank == 0)
+        cli_progress_begin(cli_program, points);
+    points = 0;
+    for (size_t i = 0; i < o->case_count && good; i++) {
+        good = run_case(state, &o->cases[i], wrong);
+        points += (uint32_t)bench_tune_sizes(o, o->cases[i].collective);
+        state->points = points; /* one that does not apply is done at once */
+    }
+    if (state->rank == 0)
+        cli_progress_end();
+    return good;
 }
 
 /* Prints how messages travelled from rank 0. */
@@ -133,8 +154,7 @@ int bench_run_rank(const bench_rank *self) {
         good = bench_tune_check(&state, self->output);
     } else if (good) {
         bench_report_begin(&state.report, options, state.has_devices, self->rank == 0 ? self->output : NULL);
-        for (size_t i = 0; i < options->case_count && good; i++)
-            good = run_case(&state, &options->cases[i], &wrong);
+        good = run_cases(&state, &wrong);
         good = good && bench_report_end(&state.report);
         if (good)
             bench_monitor_print(&state);
@@ -150,6 +170,7 @@ int bench_run_rank(const bench_rank *self) {
     gcoll_operation_destroy(state.barrier);
     gcoll_context_destroy(state.context);
     bench_buffers_close(&state);
+    bench_report_free(&state.report);
     return good && wrong == 0 ? BENCH_OK : BENCH_FAILED;
 }
 

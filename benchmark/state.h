@@ -21,9 +21,12 @@ typedef struct bench_state {
     gcoll_memory where;         /* what the library is told of them, if there is a mirror */
     bool has_devices;           /* some rank's buffers are in the memory of one */
     bench_report report;
-    uint64_t deals; /* how often ranks were dealt out to cores */
+    uint32_t points; /* collectives at sizes that are done, of those that cli_progress_begin was told */
+    uint64_t deals;  /* how often ranks were dealt out to cores */
 } bench_state;
 
+/* Says how much of the present collective and size is done, 0 to 1. */
+void bench_point_progress(const bench_state *state, double part);
 /* Combines figures of all ranks, in place. False has been said. */
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op);
 

@@ -12,6 +12,7 @@
 #include "benchmark/tune.h"
 #include "benchmark/tune_file.h"
 #include "benchmark/tune_race.h"
+#include "tools/progress.h"
 
 #define NEAR          1.02
 #define HOPELESS      2.5 /* times the fastest at the size before: not run at large sizes */
@@ -25,6 +26,22 @@ size_t bench_tune_sizes(const bench_options *options, gcoll_collective collectiv
 
 uint64_t bench_tune_size(const bench_options *options, gcoll_collective collective, size_t index) {
     return collective == GCOLL_BARRIER ? 0 : options->sizes.values[index];
+}
+
+bool bench_tune_has(const bench_options *options, gcoll_collective collective) {
+    for (size_t i = 0; i < options->case_count; i++)
+        if (options->cases[i].collective == collective)
+            return true;
+    return false;
+}
+
+void bench_tune_begin(const bench_state *state) {
+    size_t points = 0;
+    for (int c = 0; c < GCOLL_COLLECTIVE_COUNT; c++)
+        if (bench_tune_has(state->options, (gcoll_collective)c))
+            points += bench_tune_sizes(state->options, (gcoll_collective)c);
+    if (state->rank == 0)
+        cli_progress_begin(cli_program, (double)points);
 }
 
 /* ---- A collective ------------------------------------------------------------------------------------- */
@@ -135,8 +152,12 @@ static bool tune_collective(bench_state *state, gcoll_collective collective, wri
     for (size_t i = 0; i < sizes && good; i++) {
         const uint64_t bytes = bench_tune_size(o, collective, i);
         bench_field field = {0};
+        if (state->rank == 0)
+            cli_progress(state->points, "%s, %s bytes", gcoll_collective_name(collective),
+                         size_text(bytes, to));
         good = make_field(state, collective, bytes, &before, &field) && field.count > 0 &&
-               bench_field_race(state, &field, bytes) && field.at[0].rounds > 0;
+               bench_field_race(state, &field, bytes, 1) && field.at[0].rounds > 0;
+        state->points++;
         if (good)
             report(state, &field, bytes, prefer(&field, taken));
         if (good && strcmp(taken, field.at[0].name) != 0) {
@@ -158,24 +179,20 @@ static bool tune_collective(bench_state *state, gcoll_collective collective, wri
     return good;
 }
 
-static bool has_case(const bench_options *o, int collective) {
-    for (size_t i = 0; i < o->case_count; i++)
-        if ((int)o->cases[i].collective == collective)
-            return true;
-    return false;
-}
-
 bool bench_tune(bench_state *state) {
     const bench_options *o = state->options;
     writer w = {calloc(1, SECTION_BYTES), 0, false};
+    bench_tune_begin(state);
     bool good = w.text && bench_settle(state);
     if (good) {
         good = gcoll_context_tuning(state->context, w.text, SECTION_BYTES) == GCOLL_OK;
         w.used = strlen(w.text);
     }
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++)
-        if (has_case(o, c))
+        if (bench_tune_has(o, (gcoll_collective)c))
             good = tune_collective(state, (gcoll_collective)c, &w);
+    if (state->rank == 0)
+        cli_progress_end();
     if (good && w.overflown) {
         good = false;
         cli_complain("--tune: the section of %u ranks has more than %u bytes; measure fewer sizes or "

@@ -12,10 +12,12 @@
 
 #include "benchmark/tune.h"
 #include "benchmark/tune_race.h"
+#include "tools/progress.h"
 
 #define FEWEST_ROUNDS 9
 #define FIXED_ROUNDS  9     /* where the number of calls is given */
 #define DUEL_US       1.5e6 /* of all three; beyond it, only the fewest rounds */
+#define RACE_SHARE    0.5   /* of a point's time, about */
 
 typedef struct tally {
     uint32_t points, within_5, within_15, noise_5, noise_15, same;
@@ -66,7 +68,7 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
     for (size_t i = 0; i < o->case_count && good; i++)
         if (o->cases[i].collective == collective)
             good = bench_field_add(&field, collective, o->cases[i].algorithm);
-    good = good && bench_field_race(state, &field, bytes) && field.at[0].rounds > 0 &&
+    good = good && bench_field_race(state, &field, bytes, RACE_SHARE) && field.at[0].rounds > 0 &&
            bench_field_add(&three, collective, "auto") &&
            bench_field_add(&three, collective, field.at[0].name) &&
            bench_field_add(&three, collective, "auto");
@@ -74,6 +76,9 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
         good = bench_teach(state, collective, bytes, field.at[0].us);
     for (uint32_t round = 0; good && goes_on(o, &three, round); round++)
         good = bench_field_round(state, &three, bytes, round % 2 != 0);
+    bench_point_progress(state, RACE_SHARE + (1 - RACE_SHARE) * bench_field_spent(&three) / DUEL_US);
+    state->points++;
+    cli_progress_hide();
     good = good && print_point(file, &three, bytes, t);
     bench_field_free(&three);
     bench_field_free(&field);
@@ -84,18 +89,19 @@ bool bench_tune_check(bench_state *state, FILE *output) {
     const bench_options *o = state->options;
     FILE *file = state->rank == 0 ? output : NULL;
     tally t = {0};
+    bench_tune_begin(state);
     bool good = !file || fprintf(file, "#%-15s %12s %10s %10s %8s %6s %8s %6s  %s\n", "collective", "bytes",
                                  "auto us", "best us", "ratio", "+-", "A/A", "rounds", "auto") > 0;
     good = good && bench_settle(state);
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
-        bool any = false;
-        for (size_t i = 0; i < o->case_count; i++)
-            any = any || (int)o->cases[i].collective == c;
+        const bool any = bench_tune_has(o, (gcoll_collective)c);
         for (size_t i = 0; any && good && i < bench_tune_sizes(o, (gcoll_collective)c); i++) {
             good =
                 check_point(state, (gcoll_collective)c, bench_tune_size(o, (gcoll_collective)c, i), file, &t);
         }
     }
+    if (file)
+        cli_progress_end();
     if (good && file && t.points > 0) {
         good =
             fprintf(file,

@@ -76,12 +76,7 @@ static bool fits(const char *path, const char *text, const char *section) {
 
 bool bench_tune_ready(const char *path) {
     char *text = read_all(path);
-    bench_replacement trial;
-    const bool good = text && bench_replace_begin(path, &trial);
-    if (good)
-        (void)bench_replace_end(&trial, false);
-    else if (text)
-        (void)complain(path, strerror(errno));
+    const bool good = text && bench_replace_ready("--tune", path);
     free(text);
     return good;
 }

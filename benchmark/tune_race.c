@@ -296,7 +296,15 @@ static bool goes_on(const bench_state *state, const bench_field *field, uint32_t
            (open && rounds < BENCH_MOST_ROUNDS && bench_field_spent(field) < RACE_US);
 }
 
-bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes) {
+/* At most: a race may end early. */
+static double part_of(const bench_state *state, const bench_field *field, uint32_t rounds) {
+    const double by_time = bench_field_spent(field) / RACE_US;
+    const double by_rounds =
+        (double)rounds / (state->options->iterations > 0 ? FIXED_ROUNDS : BENCH_MOST_ROUNDS);
+    return by_time > by_rounds ? by_time : by_rounds;
+}
+
+bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes, double share) {
     bool good = bench_field_round(state, field, bytes, false);
     const size_t whole = field->count;
     bool open = true;
@@ -311,6 +319,7 @@ bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes) {
     for (uint32_t rounds = 1; good && goes_on(state, field, rounds, open);) {
         good = bench_field_round(state, field, bytes, rounds % 2 != 0);
         open = cut(field, ++rounds);
+        bench_point_progress(state, share * fmin(part_of(state, field, rounds), 1));
     }
     return good;
 }

@@ -31,8 +31,8 @@ typedef struct bench_field {
 /* One round: all candidates that are alive, one after the other, some calls each. False has been said. */
 bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards);
 /* Rounds with fewer and fewer, until those that are left are told apart or time is up. The fastest comes
- * first, those that do not apply last. */
-bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes);
+ * first, those that do not apply last. To the terminal it is `share` of a collective at a size. */
+bool bench_field_race(bench_state *state, bench_field *field, uint64_t bytes, double share);
 /* Calls that auto may learn from before it is measured: as many as a program makes in a few seconds. us:
  * about what one takes. */
 bool bench_teach(bench_state *state, gcoll_collective collective, uint64_t bytes, double us);

@@ -4,6 +4,7 @@
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/simulate.h"
 #include "tools/verify.h"
 #include "tools/words.h"
@@ -101,14 +102,18 @@ static bool search(report *r, const tool_options *o, finding *row) {
 
 static bool fill(report *r) {
     tool_options o = *r->options;
-    for (o.operation = 0; o.operation < o.operations; o.operation++) {
-        for (size_t t = 0; t < r->targets.count; t++)
-            if (!measure(r, &o, &r->targets.at[t], &r->rows[t]))
-                return false;
-        if (o.tries > 0 && !search(r, &o, &r->rows[r->targets.count]))
-            return false;
+    const double tries = (double)tool_search_tries(&o, r->size);
+    bool good = true;
+    cli_progress_begin("arrival", (double)o.operations * ((double)r->targets.count + tries));
+    for (o.operation = 0; good && o.operation < o.operations; o.operation++) {
+        for (size_t t = 0; good && t < r->targets.count; t++) {
+            good = measure(r, &o, &r->targets.at[t], &r->rows[t]);
+            cli_progress_add(1);
+        }
+        good = good && (o.tries == 0 || search(r, &o, &r->rows[r->targets.count]));
     }
-    return true;
+    cli_progress_end();
+    return good;
 }
 
 /* ---- Printing ------------------------------------------------------------------------------------------ */

@@ -19,5 +19,7 @@ tool_lateness tool_lateness_of(const gcoll_simulation *simulation, const double 
  * False: it has been said. */
 bool tool_search(const tool_options *options, const tool_shape *shape, tool_ring *best, bool *all,
                  tool_lateness *found);
+/* How many rings tool_search tries: --tries, or all. */
+uint64_t tool_search_tries(const tool_options *options, uint32_t size);
 
 #endif

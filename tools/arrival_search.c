@@ -8,6 +8,7 @@
 
 #include "algorithms/allreduce/allreduce_ring.h"
 #include "tools/arrival.h"
+#include "tools/progress.h"
 #include "tools/random.h"
 
 #define PATIENCE 16u /* tries a rank without gain before the search returns to the best */
@@ -37,6 +38,7 @@ static bool evaluate(search *s, const tool_ring *ring, tool_lateness *found) {
 static bool consider(search *s) {
     const double least_s = 1e-12;
     tool_lateness found;
+    cli_progress_add(1);
     if (!evaluate(s, &s->try, &found))
         return false;
     if (found.elapsed <= s->now_s) {
@@ -177,6 +179,11 @@ static bool begin(search *s, const gcoll_problem *told) {
             return false;
     }
     return true;
+}
+
+uint64_t tool_search_tries(const tool_options *o, uint32_t size) {
+    const uint64_t all = number_of_rings(size);
+    return all < o->tries ? all : o->tries;
 }
 
 bool tool_search(const tool_options *o, const tool_shape *shape, tool_ring *best, bool *all,

@@ -1,6 +1,8 @@
 /* tools/cli_value.c - words, numbers, sizes and times, and the messages about them. */
 #include "tools/cli_value.h"
 
+#include "tools/progress.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -17,6 +19,7 @@ void cli_complain(const char *format, ...) {
     va_start(arguments, format);
     (void)vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    cli_progress_hide();
     (void)fprintf(stderr, "%s: %s\n", cli_program, text);
 }
 

@@ -3,6 +3,7 @@
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/words.h"
 
 #include <inttypes.h>
@@ -126,17 +127,22 @@ static void print_json(const tool_comparison *c, FILE *file, size_t point, const
 static bool compare(const tool_comparison *c, FILE *file) {
     size_t *order = calloc(c->targets.count, sizeof *order);
     bool good = order;
+    tool_grid_begin("compare", c->options, c->options->bytes.count * c->targets.count);
     for (size_t p = 0; p < c->point_count && good; p++) {
-        for (size_t t = 0; t < c->targets.count && good; t++)
+        for (size_t t = 0; t < c->targets.count && good; t++) {
             good = measure(c, p, t);
+            cli_progress_add(tool_work_of(c->points[p].ranks));
+        }
         if (!good)
             break;
+        cli_progress_hide();
         sort(c, p, order);
         if (c->options->format == TOOL_JSON)
             print_json(c, file, p, order);
         else
             print_table(c, file, p, order);
     }
+    cli_progress_end();
     free(order);
     return good;
 }

@@ -6,6 +6,7 @@
 #include "tools/json.h"
 #include "tools/output.h"
 #include "tools/plan_file.h"
+#include "tools/progress.h"
 #include "tools/simulate.h"
 #include "tools/timeline.h"
 #include "tools/words.h"
@@ -172,6 +173,7 @@ static bool run_and_print(const tool_job *job, result *r, FILE *file, bool first
     if (!simulation)
         return false;
     r->simulation = simulation;
+    cli_progress_hide();
     if (o->format == TOOL_JSON)
         print_json(file, r);
     else
@@ -245,12 +247,15 @@ int tool_simulate(const tool_options *options) {
     int status = file ? TOOL_OK : TOOL_FAILED;
     if (file && options->plan)
         status = simulate_file(options, file);
+    tool_grid_begin("simulate", options, options->bytes.count);
     for (size_t i = 0; file && i < options->ranks.count; i++)
         for (size_t k = 0; k < options->bytes.count && status != CLI_USAGE; k++) {
             int one = simulate(options, file, (uint32_t)options->ranks.values[i], options->bytes.values[k],
                                i + k == 0);
             status = one != TOOL_OK ? one : status;
+            cli_progress_add(tool_work_of(options->ranks.values[i]));
         }
+    cli_progress_end();
     if (file && !tool_close_output(options, file))
         status = TOOL_FAILED;
     return status;

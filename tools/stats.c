@@ -5,6 +5,7 @@
 #include "tools/commands.h"
 #include "tools/job.h"
 #include "tools/output.h"
+#include "tools/progress.h"
 #include "tools/words.h"
 
 typedef struct record {
@@ -82,6 +83,7 @@ static int measure(const tool_options *o, FILE *file, uint32_t size, uint64_t co
         tool_shape_text(&shape, NULL, what);
         if (!r.verified)
             cli_complain("%s of %s: %s", text, what, gcoll_last_error());
+        cli_progress_hide();
         if (o->format == TOOL_TABLE && first)
             print_head(file, o->collective);
         if (o->format == TOOL_JSON)
@@ -98,6 +100,7 @@ int tool_stats(const tool_options *options) {
     FILE *file = tool_open_output(options);
     int status = file ? TOOL_OK : TOOL_FAILED;
     bool first = true;
+    tool_grid_begin("stats", options, options->count.count);
     for (size_t i = 0; i < options->ranks.count && status != CLI_USAGE && file; i++)
         for (size_t k = 0; k < options->count.count || k == 0; k++) {
             uint32_t size = (uint32_t)options->ranks.values[i];
@@ -105,9 +108,11 @@ int tool_stats(const tool_options *options) {
             int one = measure(options, file, size, count, first);
             status = one != TOOL_OK ? one : status;
             first = false;
+            cli_progress_add(tool_work_of(options->ranks.values[i]));
             if (one == CLI_USAGE)
                 break;
         }
+    cli_progress_end();
     if (file && !tool_close_output(options, file))
         status = TOOL_FAILED;
     return status;

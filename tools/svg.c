@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "tools/html.h"
+
 #define HEAD_LENGTH 7.0
 #define HEAD_WIDTH  3.0
 
@@ -54,10 +56,6 @@ void svg_text(FILE *f, double x, double y, double size, const char *anchor, cons
         "<text x=\"%.1f\" y=\"%.1f\" font-size=\"%.0f\" text-anchor=\"%s\" fill=\"%s\" stroke=\"#ffffff\" "
         "stroke-width=\"3\" paint-order=\"stroke\">",
         x, y, size, anchor, color);
-    for (const char *c = text; *c; c++)
-        if (*c == '&' || *c == '<' || *c == '>')
-            fprintf(f, "&#%d;", *c);
-        else
-            fputc(*c, f);
+    html_text(f, text);
     fputs("</text>\n", f);
 }

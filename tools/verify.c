@@ -9,6 +9,7 @@
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/plan_file.h"
+#include "tools/progress.h"
 #include "tools/verify.h"
 #include "tools/words.h"
 
@@ -84,6 +85,7 @@ static void print_target(grid *g, size_t target) {
     g->proved += sum.proved;
     g->skipped += sum.skipped;
     g->failures += sum.failed;
+    cli_progress_hide();
     print_proof(g->file, g->options->format, choice->algorithm->collective, name, &sum);
 }
 
@@ -97,6 +99,7 @@ static void unit_done(void *arg, uint32_t unit, int signal) {
                  g->targets.at[unit / g->size_count].choice.algorithm->name, doing, strsignal(signal));
         proof->failed = true;
     }
+    cli_progress_add(tool_work_of(g->sizes[unit % g->size_count]));
     g->missing[unit / g->size_count]--;
     while (g->printed < g->targets.count && g->missing[g->printed] == 0)
         print_target(g, g->printed++);
@@ -136,7 +139,12 @@ static int verify_all(grid *g) {
     g->proofs = memory;
     for (size_t t = 0; t < g->targets.count; t++)
         g->missing[t] = g->size_count;
+    double work_of_target = 0;
+    for (uint32_t i = 0; i < g->size_count; i++)
+        work_of_target += tool_work_of(g->sizes[i]);
+    cli_progress_begin("verify", work_of_target * (double)g->targets.count);
     bool good = tool_run_work(&work, jobs);
+    cli_progress_end();
     if (good && g->options->format == TOOL_TABLE)
         fprintf(g->file,
                 "%zu algorithm%s, %" PRIu64 " job%s checked, %" PRIu64 " skipped, %u algorithm%s failed\n",

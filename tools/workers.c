@@ -13,9 +13,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/progress.h"
 #include "tools/verify.h"
 
 #define NO_UNIT UINT32_MAX
+#define TICK_MS 200
 
 typedef struct shared {
     _Atomic uint32_t next; /* the first unit that nobody has taken */
@@ -99,7 +101,8 @@ static bool supervise(crew *c) {
             alive += c->pipes[w].fd >= 0;
         if (alive == 0)
             return true;
-        if (poll(c->pipes, c->jobs, -1) < 0 && errno != EINTR) {
+        cli_progress_add(0); /* time passes also in a long unit */
+        if (poll(c->pipes, c->jobs, TICK_MS) < 0 && errno != EINTR) {
             cli_complain("poll: %s", strerror(errno));
             return false;
         }

@@ -121,3 +121,27 @@ def curves($ranks; $names): [.[] | select(.collective == "allreduce" and .ranks 
 # For the picture of ratios: bytes, and how many times as long as gcoll Open MPI over TCP and the best algorithm of Gloo take.
 def ratio_curves($ranks): [.[] | select(.collective == "allreduce" and .ranks == $ranks)] | sort_by(.bytes)[] |
     [.bytes] + [("openmpi_tcp", "gloo_best") as $n | .ratios[$n].median | if . then 1 / . else "-" end] | @tsv;
+
+# ---- The page ---------------------------------------------------------------------------------------------------
+
+def bus_factor: .ranks as $p | if .collective == "allreduce" then 2 * ($p - 1) / $p
+    elif .collective | IN("allgather", "reduce_scatter", "alltoall") then ($p - 1) / $p else 1 end;
+
+# Samples of one contestant at one point as a result of gcoll_bench: medians over rounds.
+def page_row($line): .[0] + {algorithm: (map(.algorithm // $line) | group_by(.) | max_by(length) | .[0]), line: $line, iterations: (map(.iterations) | add),
+        min_us: (map(.min_us) | min), p50_us: (map(.p50_us) | median | digits(2)), p95_us: (map(.p95_us) | median | digits(2)),
+        p99_us: (map(.p99_us) | median | digits(2)), max_us: (map(.max_us) | max), mean_us: (map(.mean_us) | median | digits(2)),
+        wrong: (map(.wrong // 0) | add)} |
+    if (.bytes // 0) > 0 and .p50_us > 0 then .algbw_GBps = (.bytes / .p50_us / 1000 | digits(6)) | .busbw_GBps = (.algbw_GBps * bus_factor | digits(6)) else . end |
+    {line, collective, algorithm, ranks, bytes, iterations, min_us, p50_us, p95_us, p99_us, max_us, mean_us, algbw_GBps, busbw_GBps, wrong};
+
+# Lines that gcoll_bench --results reads. Of the fixed algorithms, the best one of each point.
+def page: .summary as $points | .samples as $samples |
+    {about: ({title: "gcoll beside other libraries", processor: "\(.machine.cpu), \(.machine.cores) cores", memory: .machine.memory,
+        system: "\(.machine.kernel), congestion control \(.machine.tcp_congestion_control)"} + .machine.versions +
+        {rounds: "\(.settings.rounds), contestants in turn; medians over rounds"} +
+        (if .missing == [] then {} else {"not compared": (.missing | join("; "))} end))},
+    ($points[] as $at | $samples | map(select(.collective == $at.collective and .ranks == $at.ranks and (.bytes // 0) == $at.bytes)) |
+        (map(select(.contestant != "gcoll_fixed")) | group_by(.contestant)[]),
+        (map(select(.contestant == "gcoll_fixed" and .algorithm == $at.results.gcoll_best.algorithm) | .contestant = "gcoll_best") | select(. != [])) |
+        page_row(.[0].contestant));

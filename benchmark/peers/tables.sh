@@ -139,6 +139,16 @@ GNUPLOT
     gnuplot "$work/plot" 2>"$work/err" || complain "gnuplot failed: $(tail -1 "$work/err")"
 }
 
+# The page of the same figures, by the program that makes such pages of its own.
+write_page() { # JSON-FILE HTML-FILE
+    local bench=${programs:-$build/benchmark}/gcoll_bench
+    [ -x "$bench" ] || {
+        complain "no page: no gcoll_bench in ${bench%/*}, see --programs"
+        return 0
+    }
+    figures -c 'include "compare"; page' "$1" >"$work/page.json" && "$bench" --results "$work/page.json" --report "$2"
+}
+
 insert() {
     local folder=${into%.md} name
     name=$(basename "$folder")
@@ -159,6 +169,7 @@ write_all() { # JSON-FILE
         return 1
     fi
     cp "$work/compare.txt" "$work/compare.md" "$output/" || return
+    write_page "$1" "$output/compare.html" || return
     draw "$1" "$output/compare.svg"
     draw_ratios "$1" "$output/ratios.svg"
     [ -z "$into" ] || insert || return

@@ -61,6 +61,10 @@ expect "ratios are taken round by round" '. as $all | [.summary[] | .bytes as $b
 grep -q '^failed: mpich, allreduce, 2 ranks, 4, 65536 bytes, in round 1: status 3: no fabric here$' "$work/text" || fail "the failure is not in the text"
 grep -q ' failed' "$work/text" || fail "the table does not say that MPICH failed"
 [ -s "$work/out/compare.md" ] || fail "no Markdown"
+for median in $(jq -r '.summary[].results | .gcoll, .gcoll_best, .raw_spin | .median_us' "$work/out/compare.json"); do
+    grep -qE "<td>$median(0|[.]0|[.]00)?</td>" "$work/out/compare.html" || fail "the page does not have $median"
+done
+grep -q '<dt>not compared</dt><dd>gloo_ring: ' "$work/out/compare.html" || fail "the page does not say who is missing"
 
 # One that hangs at a size keeps what it had, is ended, and is asked for no more than that in the next round.
 PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce --limit 2s --only raw_spin,openmpi --time 5ms \

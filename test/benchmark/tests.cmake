@@ -38,6 +38,13 @@ if(GCOLL_TOOLS)
   add_dependencies(bench_test gcoll_plan_tool)
 endif()
 
+# The page of --report, as a browser would read it.
+if(gcoll_python AND NOT CMAKE_CROSSCOMPILING)
+  add_test(NAME bench_report_test COMMAND ${gcoll_python} ${CMAKE_CURRENT_LIST_DIR}/report_test.py)
+  set_tests_properties(bench_report_test PROPERTIES TIMEOUT 120 COST 3
+                       ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;GCOLL_BENCH=$<TARGET_FILE:gcoll_bench>")
+endif()
+
 # benchmark/compare with gcoll and plain sockets: the other libraries are not needed.
 if(gcoll_has_unsanitized)
   add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_LIST_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)

@@ -13,6 +13,7 @@
 #include "tools/cli.h"
 #include "tools/cli_types.h"
 #include "tools/kernels/measure.h"
+#include "tools/progress.h"
 
 const char cli_program[] = "gcoll_kernels";
 
@@ -89,6 +90,7 @@ static bool print_case(const options *o, measure_buffers *buffers, gcoll_type ty
         return false;
     }
     measure_kernel(buffers, &c, &r);
+    cli_progress_hide();
     printf("%-9s %10" PRIu64, gcoll_type_name(type), bytes);
     for (size_t i = 0; i < MEASURE_COUNT; i++)
         print_speed(&r, i, 8);
@@ -100,16 +102,24 @@ static bool print_case(const options *o, measure_buffers *buffers, gcoll_type ty
     return true;
 }
 
+static bool is_wanted(const options *o, int type) {
+    return (o->type < 0 || o->type == type) && gcoll_kernel_find_in(o->set, (gcoll_type)type, o->op);
+}
+
 static bool print_table(const options *o, measure_buffers *buffers) {
     bool right = true;
+    size_t types = 0;
+    for (int type = 0; type < GCOLL_TYPE_COUNT; type++)
+        types += is_wanted(o, type);
+    cli_progress_begin("gcoll_kernels", (double)(types * o->bytes.count));
     print_head(o);
     for (int type = 0; type < GCOLL_TYPE_COUNT; type++) {
-        bool wanted = o->type < 0 || o->type == type;
-        if (!wanted || !gcoll_kernel_find_in(o->set, (gcoll_type)type, o->op))
-            continue;
-        for (size_t i = 0; i < o->bytes.count; i++)
+        for (size_t i = 0; is_wanted(o, type) && i < o->bytes.count; i++) {
             right &= print_case(o, buffers, (gcoll_type)type, o->bytes.values[i]);
+            cli_progress_add(1);
+        }
     }
+    cli_progress_end();
     return right;
 }
 

@@ -15,6 +15,7 @@ import shlex
 import subprocess
 from typing import Dict, List, Optional, Set, Tuple
 
+import blocks
 import headers
 import roff
 
@@ -24,7 +25,7 @@ FORMS = ("_start", "_create")
 # Programs: their document, which of its sections their page has, and what else to read.
 PROGRAMS = {
     "gcoll_bench": ("benchmark.md", ["Where the ranks are", "What is timed", "Collectives and sizes", "Columns",
-                                     "The check", "Traces", "Resources", "Ranks that come late", "Exit status"],
+                                     "A page of the results", "How far it is", "The check", "Traces", "Resources", "Ranks that come late", "Exit status"],
                     ["gcoll_plan", "gcoll_trace"]),
     "gcoll_plan": ("gcoll_plan.md", ["Algorithms of your own"], ["gcoll_bench", "gcoll-plan", "gcoll-simulate"]),
     "gcoll_trace": ("trace.md", ["What gcoll_trace says", "Steps and slow links", "The files"],
@@ -62,22 +63,6 @@ def wrap_declaration(text: str) -> List[str]:
     return lines + [line]
 
 
-class Page:
-    """The source of a page, in parts."""
-
-    def __init__(self, name: str, section: str, version: str) -> None:
-        self.name, self.section = name, section
-        title = '.TH "%s" "%s" "" "gcoll %s" "gcoll manual"' % (roff.escape(name), section, version)
-        self.parts = [title, ".nh", ".ad l"]
-
-    def add(self, heading: str, text: str) -> None:
-        if text:
-            self.parts.append(".SH %s\n%s" % (heading, text))
-
-    def text(self) -> str:
-        return ".\\\" Made by tools/man/pages.py: change the headers, the documents or that.\n" + "\n".join(self.parts) + "\n"
-
-
 class Description:
     """A comment of functions, divided: what they do, what the parameters mean, and errors."""
 
@@ -85,8 +70,8 @@ class Description:
     OF_THE_CALL = re.compile(r"(Blocks|Costs|Takes|Makes|Works|Returns|Sends|Does) ")
 
     def __init__(self, lines: List[str], parameters: List[str]) -> None:
-        self.blocks: List[roff.Block] = []
-        self.errors: List[roff.Block] = []
+        self.blocks: List[blocks.Block] = []
+        self.errors: List[blocks.Block] = []
         self.parameters: Dict[str, List[str]] = {}
         names = "|".join(sorted((re.escape(name) for name in parameters), key=len, reverse=True)) or "$^"
         one = r"\*?(?:%s)(?:\[\w*\])?" % names
@@ -94,7 +79,7 @@ class Description:
             r"(?:^|(?<=[.;:)] ))(?:(?P<names>%s(?:(?:, | and )%s)*)|"
             r"(?P<errors>Errors?\b[^.:]{0,60})|(?P<other>In place\b[^.:]{0,60})):(?: |$)" % (one, one))
         in_errors = False
-        for block in roff.comment_blocks(lines):
+        for block in blocks.comment_blocks(lines):
             block.text = full_statuses(block.text)
             block.items = [(full_statuses(term), full_statuses(text)) for term, text in block.items]
             if block.kind == "text":
@@ -109,8 +94,8 @@ class Description:
                 self.blocks.append(block)
 
     @staticmethod
-    def _paragraph(text: str) -> roff.Block:
-        block = roff.Block("text", True)
+    def _paragraph(text: str) -> blocks.Block:
+        block = blocks.Block("text", True)
         block.text = text.strip()
         return block
 
@@ -127,7 +112,7 @@ class Description:
             is_open = bool(is_error) and not sentence.rstrip().endswith(".")
         return " ".join(kept), is_open
 
-    def _take(self, block: roff.Block) -> bool:
+    def _take(self, block: blocks.Block) -> bool:
         """A paragraph. Whether what follows belongs to errors."""
         matches = list(self.label.finditer(block.text))
         begin = matches[0].start() if matches else len(block.text)
@@ -170,6 +155,7 @@ class Description:
 class Manual:
     def __init__(self, source: str, output: str, programs: Dict[str, List[str]]) -> None:
         self.source, self.output, self.programs = source, output, programs
+        self.form: blocks.Form = roff.Form()
         self.headers = headers.read_all(os.path.join(source, "gcoll"))
         self.by_name = {header.name: header for header in self.headers}
         parts = {macro.names[0]: macro.text for macro in self.by_name["version"].macros}
@@ -185,7 +171,7 @@ class Manual:
     def known(self, name: str) -> Optional[str]:
         return self.sections.get(name)
 
-    def write(self, page: Page, aliases: List[str]) -> None:
+    def write(self, page: blocks.Page, aliases: List[str]) -> None:
         folder = os.path.join(self.output, "man" + page.section)
         os.makedirs(folder, exist_ok=True)
         texts = {page.name: page.text()}
@@ -221,7 +207,7 @@ class Manual:
             if header not in self.by_name:
                 continue
             wanted = False
-            for block in roff.comment_blocks(self.by_name[header].comment[1:]):
+            for block in blocks.comment_blocks(self.by_name[header].comment[1:]):
                 if block.kind == "definitions" and wanted:
                     for term, text in block.items:
                         for parameter in term.split(", "):
@@ -244,44 +230,29 @@ class Manual:
                         found.setdefault(base, []).append(declaration)
         return found
 
-    def synopsis(self, parts: List[Tuple[str, List[headers.Declaration]]]) -> str:
-        lines = []
-        for header, declarations in parts:
-            lines.append(".nf\n\\fB#include <gcoll/%s.h>\\fP\n.fi" % header)
-            for declaration in declarations:
-                rows = declaration.text.split("\n")
-                if declaration.kind == "function":
-                    rows = wrap_declaration(declaration.text)
-                lines.append(".PP\n.nf\n" + "\n".join(roff.escape(row) for row in rows) + "\n.fi")
-        return "\n".join(lines)
+    @staticmethod
+    def lines_of(declaration: headers.Declaration) -> List[str]:
+        return wrap_declaration(declaration.text) if declaration.kind == "function" else declaration.text.split("\n")
 
-    def see_also(self, words: roff.Words, names: Set[str], more: List[str]) -> str:
+    def related(self, words: blocks.Words, names: Set[str], more: List[str]) -> List[Tuple[str, str]]:
+        """Pages that a text mentions, and more, but not those of `names`."""
         found = [(name, section) for name, section in words.mentioned if name not in names]
         for name in more:
             if name in self.sections and name not in names and (name, self.sections[name]) not in found:
                 found.append((name, self.sections[name]))
-        found.sort(key=lambda entry: (entry[1], entry[0]))
-        return ",\n".join("\\fB%s\\fP(%s)" % (roff.escape(name), section) for name, section in found)
+        return sorted(found, key=lambda entry: (entry[1], entry[0]))
 
-    def members(self, declaration: headers.Declaration, words: roff.Words) -> str:
+    def members(self, declaration: headers.Declaration, words: blocks.Words) -> str:
         out = []
         for member in declaration.members:
-            out.append(".TP\n" + ", ".join("\\fI%s\\fP" % roff.escape(name) for name in member.names))
-            blocks = roff.comment_blocks([full_statuses(line) for line in member.comment], offset=7)
-            if not blocks:
-                out.append("\\&")
-            else:
-                if blocks[0].kind == "text":
-                    text = blocks[0].text
-                    if re.match(r"[a-z]+[ ,;]", text) and not text.startswith("auto "):
-                        blocks[0].text = text[0].upper() + text[1:]
-                    blocks[0].text += "" if text[-1] in ".:," else "."
-                else:
-                    out.append("\\&")
-                out.append(roff.render(blocks[:1], words))
-                if len(blocks) > 1:
-                    out.append(".RS\n%s\n.RE" % roff.render(blocks[1:], words, begins=False))
-        return "\n".join(out)
+            parts = blocks.comment_blocks([full_statuses(line) for line in member.comment], offset=7)
+            if parts and parts[0].kind == "text":
+                text = parts[0].text
+                if re.match(r"[a-z]+[ ,;]", text) and not text.startswith("auto "):
+                    parts[0].text = text[0].upper() + text[1:]
+                parts[0].text += "" if text[-1] in ".:," else "."
+            out.append(self.form.member(member.names, parts, words))
+        return self.form.join(out)
 
     def reference(self, header: headers.Header, group: headers.Group, forms: List[headers.Declaration]) -> None:
         declarations = group.declarations
@@ -291,23 +262,22 @@ class Manual:
         names = [d.name for d in declarations + forms]
         if not group.comment:
             raise SystemExit("gcoll/%s.h: %s has no comment" % (header.name, name))
-        words = roff.Words(lambda other: None if other in names else self.known(other))
-        page = Page(name, "3", self.version)
+        words = self.form.words(lambda other: None if other in names else self.known(other))
+        page = self.form.page(name, "3", self.version)
         parameters = list(dict.fromkeys(p for d in functions for p in d.parameters))
         description = Description(group.comment, parameters)
         if not description.blocks:
             raise SystemExit("gcoll/%s.h: the comment of %s does not say what it is" % (header.name, name))
-        page.add("NAME", "%s \\- %s" % (", ".join(map(roff.escape, names)),
-                                        roff.escape(first_sentence(description.blocks[0].text))))
-        parts = [(header.name, declarations)]
+        page.title(names, first_sentence(description.blocks[0].text))
+        synopsis = [(header.name, [self.lines_of(d) for d in declarations])]
         if forms:
-            parts.append(("operations", forms))
-        page.add("SYNOPSIS", self.synopsis(parts))
-        page.add("DESCRIPTION", roff.render(description.blocks, words))
+            synopsis.append(("operations", [self.lines_of(d) for d in forms]))
+        page.synopsis(synopsis)
+        page.add("DESCRIPTION", self.form.render(description.blocks, words))
         if forms:
-            paragraphs = [block for block in roff.comment_blocks(self.by_name["operations"].comment[1:])
+            paragraphs = [block for block in blocks.comment_blocks(self.by_name["operations"].comment[1:])
                           if block.text.startswith("NAME_")]
-            page.parts.append(".SS Forms\n" + roff.render(paragraphs, words))
+            page.sub("Forms", self.form.render(paragraphs, words))
         common = self.common_parameters("operations" if forms else header.name)
         receivers = {p for d in functions for p in d.receivers}
         entries: List[Tuple[List[str], List[str]]] = [] # terms, and what they mean
@@ -318,9 +288,8 @@ class Manual:
                 entries[-1][0].append(term)
             elif texts:
                 entries.append(([term], texts))
-        page.add("PARAMETERS", "\n".join(
-            ".TP\n%s\n%s" % (", ".join("\\fI%s\\fP" % roff.escape(term) for term in terms),
-                            "\n.IP\n".join(words.inline(text) for text in texts)) for terms, texts in entries))
+        page.add("PARAMETERS", self.form.join([self.form.parameter(terms, [words.inline(text) for text in texts])
+                                               for terms, texts in entries]))
         for declaration in named:
             if declaration.members:
                 page.add("FIELDS" if declaration.kind == "struct" else "VALUES", self.members(declaration, words))
@@ -330,56 +299,52 @@ class Manual:
                                                   "the details. Outputs are written on success only."))
         errors = list(description.errors)
         if forms:
-            errors += [self._every(block) for block in roff.comment_blocks(header.comment[1:])
+            errors += [self._every(block) for block in blocks.comment_blocks(header.comment[1:])
                        if block.text.startswith("Errors of every")]
-        page.add("ERRORS", roff.render(errors, words))
+        page.add("ERRORS", self.form.render(errors, words))
         if group.section and functions:
-            page.add("NOTES", roff.render(self.section_blocks(group.section), words))
+            page.add("NOTES", self.form.render(self.section_blocks(group.section), words))
         types = re.findall(r"\bgcoll_\w+", " ".join(d.text for d in functions))
-        page.add("SEE ALSO", self.see_also(words, set(names), types + ["gcoll-" + header.name]))
+        page.see_also(self.related(words, set(names), types + ["gcoll-" + header.name]))
         self.write(page, [other for other in names if other != name])
 
     @staticmethod
-    def _every(block: roff.Block) -> roff.Block:
+    def _every(block: blocks.Block) -> blocks.Block:
         block.text = full_statuses(re.sub(r"^Errors of every collective: ", "", block.text))
         return block
 
     @staticmethod
-    def section_blocks(section: headers.Section) -> List[roff.Block]:
-        return roff.comment_blocks([full_statuses(line) for line in section.comment])
+    def section_blocks(section: headers.Section) -> List[blocks.Block]:
+        return blocks.comment_blocks([full_statuses(line) for line in section.comment])
 
     # ---- Section 7
 
     def overview(self, header: headers.Header) -> None:
         name = "gcoll-" + header.name
-        words = roff.Words(lambda other: None if other == name else self.known(other))
-        page = Page(name, "7", self.version)
-        page.add("NAME", "%s \\- %s" % (roff.escape(name), roff.escape(self.summary(header))))
-        page.add("SYNOPSIS", ".nf\n\\fB#include <gcoll/%s.h>\\fP\n.fi" % header.name)
+        words = self.form.words(lambda other: None if other == name else self.known(other))
+        page = self.form.page(name, "7", self.version)
+        page.title([name], self.summary(header))
+        page.synopsis([(header.name, [])])
         lines = [full_statuses(line) for line in self.body(header)]
         if not lines or not lines[0].strip(): # the text begins with code
             summary = self.summary(header)
             lines = [summary[0].upper() + summary[1:] + (":" if lines else ".")] + lines
-        text = roff.render(roff.comment_blocks(lines), words)
+        page.add("DESCRIPTION", self.form.render(blocks.comment_blocks(lines), words))
         for section in header.sections:
             if section.comment:
-                text += "\n.SS %s\n%s" % (roff.escape(section.title), roff.render(self.section_blocks(section), words))
-        page.add("DESCRIPTION", text)
+                page.sub(section.title, self.form.render(self.section_blocks(section), words))
         for heading, kinds in (("FUNCTIONS", ("function",)), ("TYPES", ("struct", "enum", "callback"))):
             page.add(heading, self.table(header, kinds, words))
         constants = []
         for macro in header.macros:
-            blocks = roff.comment_blocks([full_statuses(line) for line in macro.comment])
-            constants.append(".TP\n\\fB%s\\fP" % roff.escape(macro.names[0]))
-            if len(macro.text) < 40: # else a macro of several lines
-                constants.append(words.inline(macro.text + (":" if blocks else "")))
-            if blocks or len(macro.text) >= 40:
-                constants.append(roff.render(blocks, words) or "See the header.")
-        page.add("CONSTANTS", "\n".join(constants))
+            parts = blocks.comment_blocks([full_statuses(line) for line in macro.comment])
+            value = macro.text if len(macro.text) < 40 else "" # else a macro of several lines
+            constants.append(self.form.constant(macro.names[0], value, parts, words))
+        page.add("CONSTANTS", self.form.join(constants))
         if header.name == "environment":
             self.add_document(page, "environment.md", None, words)
         others = ["gcoll-" + other for other in self.includes(header.name)]
-        page.add("SEE ALSO", self.see_also(words, {name}, others) + ",\n\\fBgcoll\\fP(7)")
+        page.see_also(self.related(words, {name}, others) + [("gcoll", "7")])
         self.write(page, [])
 
     @staticmethod
@@ -397,26 +362,26 @@ class Manual:
         rest = re.sub(r"^[^.]*\.(?:\s|$)", "", " ".join(lines[:blank]), count=1)
         return ([rest] if rest.strip() else []) + lines[blank:]
 
-    def table(self, header: headers.Header, kinds: Tuple[str, ...], words: roff.Words) -> str:
+    def table(self, header: headers.Header, kinds: Tuple[str, ...], words: blocks.Words) -> str:
         rows = []
         forms = self.forms()
         started = {d.name for declarations in forms.values() for d in declarations}
         for group in header.groups:
             wanted = [d for d in group.declarations if d.kind in kinds and d.name not in started]
             if wanted:
-                blocks = Description(group.comment, []).blocks
-                if not blocks:
+                parts = Description(group.comment, []).blocks
+                if not parts:
                     raise SystemExit("gcoll/%s.h: %s has no comment" % (header.name, wanted[0].name))
-                sentence = first_sentence(blocks[0].text)
-                rows.append(".TP\n%s\n%s" % (", ".join(words.inline(d.name) for d in wanted),
-                                             words.inline(sentence[0].upper() + sentence[1:] + ".")))
+                sentence = first_sentence(parts[0].text)
+                rows.append(self.form.item(", ".join(words.inline(d.name) for d in wanted),
+                                           words.inline(sentence[0].upper() + sentence[1:] + ".")))
         if header.name == "operations" and "function" in kinds:
             for base, declarations in forms.items():
-                rows.append(".TP\n%s\n%s" % (", ".join(words.inline(d.name) for d in declarations),
-                                             words.inline("Forms of %s." % base)))
-        return "\n".join(rows)
+                rows.append(self.form.item(", ".join(words.inline(d.name) for d in declarations),
+                                           words.inline("Forms of %s." % base)))
+        return self.form.join(rows)
 
-    def add_document(self, page: Page, document: str, wanted: Optional[List[str]], words: roff.Words) -> None:
+    def add_document(self, page: blocks.Page, document: str, wanted: Optional[List[str]], words: blocks.Words) -> None:
         """Sections of a document. wanted: their titles, which must be there; None: all, and the text before them."""
         with open(os.path.join(self.source, "docs", document), encoding="utf-8") as file:
             chapters = re.split(r"^## ", file.read(), flags=re.M)
@@ -425,76 +390,73 @@ class Manual:
             title, _, text = chapter.partition("\n")
             found[title.strip()] = text
         if wanted is None:
-            page.add("ENVIRONMENT", roff.render(roff.markdown_blocks(chapters[0].split("\n")[1:]), words))
+            page.add("ENVIRONMENT", self.form.render(blocks.markdown_blocks(chapters[0].split("\n")[1:]), words))
             for title, text in found.items():
-                page.parts.append(".SS %s\n%s" % (roff.escape(title),
-                                                  roff.render(roff.markdown_blocks(text.split("\n")), words)))
+                page.sub(title, self.form.render(blocks.markdown_blocks(text.split("\n")), words))
             return
         for title in wanted:
             if title not in found:
                 raise SystemExit("docs/%s has no section '%s'" % (document, title))
-            page.add(roff.escape(title.upper()), roff.render(roff.markdown_blocks(found[title].split("\n")), words))
+            page.add(title.upper(), self.form.render(blocks.markdown_blocks(found[title].split("\n")), words))
 
-    def opening(self, document: str) -> List[roff.Block]:
+    def opening(self, document: str) -> List[blocks.Block]:
         with open(os.path.join(self.source, "docs", document), encoding="utf-8") as file:
-            return roff.markdown_blocks(re.split(r"^## ", file.read(), flags=re.M)[0].split("\n")[1:])
+            return blocks.markdown_blocks(re.split(r"^## ", file.read(), flags=re.M)[0].split("\n")[1:])
 
     def front(self) -> None:
         header = self.by_name["gcoll"]
-        words = roff.Words(self.known)
-        page = Page("gcoll", "7", self.version)
-        page.add("NAME", "gcoll \\- collective operations without MPI")
-        page.add("SYNOPSIS", ".nf\n\\fB#include <gcoll/gcoll.h>\\fP\n.fi\n.PP\n" +
-                 roff.escape("cc app.c $(pkg-config --cflags --libs gcoll)"))
-        blocks = roff.comment_blocks([line for line in header.comment[1:]])
-        listing = next(number for number, block in enumerate(blocks) if block.text.startswith("Read on"))
+        words = self.form.words(self.known)
+        page = self.form.page("gcoll", "7", self.version)
+        page.title(["gcoll"], "collective operations without MPI")
+        page.synopsis([("gcoll", [])], "cc app.c $(pkg-config --cflags --libs gcoll)")
+        parts = blocks.comment_blocks([line for line in header.comment[1:]])
+        listing = next(number for number, block in enumerate(parts) if block.text.startswith("Read on"))
         summary = self.summary(header)
-        page.add("DESCRIPTION", words.inline(summary[0].upper() + summary[1:] + ".") + "\n" +
-                 roff.render(blocks[:listing], words, begins=False))
+        page.add("DESCRIPTION", self.form.join([words.inline(summary[0].upper() + summary[1:] + "."),
+                                                self.form.render(parts[:listing], words, begins=False)]))
         rows = []
         for other in self.headers[1:]:
-            rows.append(".TP\n%s\n%s" % (words.inline("gcoll/%s.h" % other.name),
-                                         words.inline(self.summary(other) + ".")))
-        page.add("PAGES", "From simple to advanced:\n" + "\n".join(rows))
-        page.add("PROGRAMS", "\n".join(".TP\n%s\n%s" % (words.inline(name), words.inline(text)) for name, text in (
+            rows.append(self.form.item(words.inline("gcoll/%s.h" % other.name), words.inline(self.summary(other) + ".")))
+        page.add("PAGES", self.form.join(["From simple to advanced:"] + rows))
+        page.add("PROGRAMS", self.form.join([self.form.item(words.inline(name), words.inline(text)) for name, text in (
             ("gcoll_bench", "Times and checks collective operations."),
             ("gcoll_plan", "Proves, draws, prices and compares algorithms without running them."),
             ("gcoll_trace", "Says from the files of a job's ranks where each rank was, and who keeps the others."),
-            ("gcoll_top", "Shows what the ranks of this host do."))))
+            ("gcoll_top", "Shows what the ranks of this host do."))]))
         page.add("ENVIRONMENT", words.inline("gcoll/environment.h lists the variables that the library reads."))
-        page.add("SEE ALSO", self.see_also(words, set(), []))
+        page.see_also(self.related(words, set(), []))
         self.write(page, [])
 
     # ---- Section 1
 
     def program(self, name: str, command: List[str]) -> None:
         document, wanted, more = PROGRAMS[name]
-        words = roff.Words(lambda other: None if other == name else self.known(other))
+        words = self.form.words(lambda other: None if other == name else self.known(other))
         lines = self.help_of(command + ["--help"])
         opening = self.opening(document)
-        page = Page(name, "1", self.version)
+        page = self.form.page(name, "1", self.version)
         summary = {"gcoll_trace": "reads what the ranks of a job recorded",
                    "gcoll_top": "shows what the ranks of this host do"}
         head = re.match(r"%s - (.*)" % name, lines[0])
-        page.add("NAME", "%s \\- %s" % (roff.escape(name), roff.escape(head.group(1) if head else summary[name])))
+        page.title([name], head.group(1) if head else summary[name])
         usage = re.match(r"usage: (.*)", lines[0])
         if name == "gcoll_plan":
             usages = ["gcoll_plan SUBCOMMAND [FLAG...]"]
         else:
             usages = [usage.group(1) if usage else name + " [FLAG...]"]
-        page.add("SYNOPSIS", ".nf\n%s\n.fi" % "\n".join("\\fB%s\\fP" % roff.escape(text) for text in usages))
-        page.add("DESCRIPTION", roff.render(opening, words))
-        page.add("OPTIONS", roff.render(roff.help_blocks(lines[1:]), words).lstrip("\n"))
+        page.usage(usages)
+        page.add("DESCRIPTION", self.form.render(opening, words))
+        page.add("OPTIONS", self.form.render(blocks.help_blocks(lines[1:]), words).lstrip("\n"))
         if name == "gcoll_plan":
             for subcommand in re.findall(r"^  ([a-z]+)  +\S", "\n".join(lines), flags=re.M):
                 text = self.help_of(command + [subcommand, "--help"])
-                blocks = roff.help_blocks(text)
-                for block in blocks:
+                parts = blocks.help_blocks(text)
+                for block in parts:
                     if block.kind == "heading":
                         block.kind, block.text = "text", block.text + ":"
-                page.add(roff.escape("gcoll_plan " + subcommand), roff.render(blocks, words))
+                page.add("gcoll_plan " + subcommand, self.form.render(parts, words))
         self.add_document(page, document, wanted, words)
-        page.add("SEE ALSO", self.see_also(words, {name}, more + ["gcoll-environment"]) + ",\n\\fBgcoll\\fP(7)")
+        page.see_also(self.related(words, {name}, more + ["gcoll-environment"]) + [("gcoll", "7")])
         self.write(page, [])
 
     @staticmethod
@@ -519,8 +481,9 @@ class Manual:
         self.remove_others()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def arguments_of(description: Optional[str]) -> Tuple[str, str, Dict[str, List[str]]]:
+    """The command line: the tree, where to write, and programs with their commands."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("source")
     parser.add_argument("output")
     parser.add_argument("--program", action="append", default=[], help="NAME=COMMAND, whose --help is read")
@@ -529,7 +492,11 @@ def main() -> None:
     for text in arguments.program:
         name, _, command = text.partition("=")
         programs[name] = shlex.split(command)
-    Manual(arguments.source, arguments.output, programs).run()
+    return arguments.source, arguments.output, programs
+
+
+def main() -> None:
+    Manual(*arguments_of(__doc__)).run()
 
 
 if __name__ == "__main__":

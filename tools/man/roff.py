@@ -1,10 +1,12 @@
-"""Text of comments, of Markdown and of --help as the source of manual pages (man(7))."""
+"""Blocks of text as the source of manual pages (man(7))."""
 
 import re
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, List, Optional, Sequence, Tuple
+
+import blocks
+from blocks import Block
 
 COLUMNS = 78          # of a line of source
-HEADER_COLUMNS = 110  # of the public headers; a line of a comment that ends much earlier was ended on purpose
 
 
 def escape(text: str) -> str:
@@ -15,42 +17,20 @@ def escape(text: str) -> str:
     return text
 
 
-class Words:
-    """Turns running text into roff. `known` gives the section of a page, or None."""
+class Words(blocks.Words):
+    """Names of gcoll in bold, and what stands in backquotes."""
 
-    def __init__(self, known: Callable[[str], Optional[str]]) -> None:
-        self.known = known
-        self.mentioned: List[Tuple[str, str]] = []
+    def plain(self, text: str) -> str:
+        return escape(text)
 
-    def _name(self, name: str) -> str:
-        section = self.known(name)
-        if section is None:
-            return "\\fB%s\\fP" % escape(name)
-        if (name, section) not in self.mentioned:
-            self.mentioned.append((name, section))
+    def code(self, text: str) -> str:
+        return "\\fB%s\\fP" % escape(text)
+
+    def reference(self, name: str, section: str) -> str:
         return "\\fB%s\\fP(%s)" % (escape(name), section)
 
     def inline(self, text: str) -> str:
-        """One paragraph; names of gcoll in bold, and what stands in backquotes."""
-        pieces = []
-        place = 0
-        pattern = re.compile(r"`([^`]+)`|\bgcoll/(\w+)\.h\b|\b(gcoll_[a-z0-9_]*[a-z0-9])\b(?:\(\))?|"
-                             r"\b(GCOLL_[A-Z0-9_]*[A-Z0-9])\b")
-        for match in pattern.finditer(text):
-            pieces.append(escape(text[place:match.start()]))
-            quoted, header, name, constant = match.groups()
-            if quoted is not None:
-                whole = re.match(r"(gcoll_[a-z0-9_]+)(\(\))?$", quoted)
-                pieces.append(self._name(whole.group(1)) if whole else "\\fB%s\\fP" % escape(quoted))
-            elif header is not None:
-                pieces.append(self._name("gcoll-" + header))
-            elif name is not None:
-                pieces.append(self._name(name))
-            else:
-                pieces.append("\\fB%s\\fP" % escape(constant))
-            place = match.end()
-        pieces.append(escape(text[place:]))
-        return lines_of("".join(pieces))
+        return lines_of(super().inline(text))
 
 
 def lines_of(text: str) -> str:
@@ -74,222 +54,99 @@ def code(lines: List[str]) -> str:
     return "\n".join([".PP", ".in +4n", ".nf"] + text + [".fi", ".in"])
 
 
-class Block:
-    """A part of a text: paragraph, code, bullets or definitions. `gap`: there is a blank line before it."""
+class Page(blocks.Page):
+    """The source of a page, in parts."""
 
-    def __init__(self, kind: str, gap: bool) -> None:
-        self.kind, self.gap = kind, gap
-        self.text = ""
-        self.items: List[Tuple[str, str]] = []
-        self.lines: List[str] = []
+    def __init__(self, name: str, section: str, version: str) -> None:
+        super().__init__(name, section)
+        title = '.TH "%s" "%s" "" "gcoll %s" "gcoll manual"' % (escape(name), section, version)
+        self.parts = [title, ".nh", ".ad l"]
 
+    def add(self, heading: str, text: str) -> None:
+        if text:
+            self.parts.append(".SH %s\n%s" % (escape(heading), text))
 
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    def sub(self, title: str, text: str) -> None:
+        self.parts.append(".SS %s\n%s" % (escape(title), text))
 
+    def title(self, names: Sequence[str], summary: str) -> None:
+        self.add("NAME", "%s \\- %s" % (", ".join(map(escape, names)), escape(summary)))
 
-def comment_blocks(lines: List[str], offset: int = 3) -> List[Block]:
-    """The parts of a comment, whose lines keep their indentation. offset: columns before the text in the header."""
-    blocks: List[Block] = []
-    gap = False
-    number = 0
-    paragraph: Optional[Block] = None
-    while number < len(lines):
-        line = lines[number]
-        if not line.strip():
-            gap, paragraph = True, None
-            number += 1
-            continue
-        if _indent(line) < 2:
-            ends = number > 0 and lines[number - 1].rstrip()[-1:] in (".", ":", ")") and (
-                len(lines[number - 1]) + offset + 1 + len(line.split()[0]) + 1 < HEADER_COLUMNS)
-            if paragraph is None or ends:
-                paragraph = Block("text", gap or paragraph is not None)
-                paragraph.gap = gap
-                blocks.append(paragraph)
-            paragraph.text += (" " if paragraph.text else "") + line.strip()
-            gap = False
-            number += 1
-            continue
-        begin, paragraph = number, None
-        while number < len(lines):
-            if lines[number].strip():
-                if _indent(lines[number]) < 2:
-                    break
-            elif number + 1 == len(lines) or _indent(lines[number + 1]) < 4 or _indent(lines[begin]) < 4:
-                break
-            number += 1
-        part = lines[begin:number]
-        block = Block("code", gap)
-        gap = False
-        outer = _indent(part[0])
-        heads = [text for text in part if _indent(text) == outer]
-        if outer < 4 and all(re.match(r"\s*(- |\d+\. )", text) for text in heads):
-            block.kind = "bullets"
-            for text in part:
-                mark = re.match(r"\s*(- |\d+\. )(.*)", text)
-                if _indent(text) == outer and mark:
-                    block.items.append((mark.group(1).strip(), mark.group(2)))
-                else:
-                    block.items[-1] = (block.items[-1][0], block.items[-1][1] + " " + text.strip())
-        elif outer < 4 and all(len(re.split(r"\s{2,}", text.strip())) == 2 for text in heads):
-            block.kind = "definitions"
-            for text in part:
-                if _indent(text) == outer:
-                    term, meaning = re.split(r"\s{2,}", text.strip(), maxsplit=1)
-                    block.items.append((term, meaning))
-                else:
-                    block.items[-1] = (block.items[-1][0], block.items[-1][1] + " " + text.strip())
-        else:
-            least = min(_indent(text) for text in part if text.strip())
-            block.lines = [text[least:] for text in part]
-        blocks.append(block)
-    return blocks
+    def synopsis(self, parts: Sequence[Tuple[str, Sequence[Sequence[str]]]], command: str = "") -> None:
+        lines = []
+        for header, declarations in parts:
+            lines.append(".nf\n\\fB#include <gcoll/%s.h>\\fP\n.fi" % header)
+            for rows in declarations:
+                lines.append(".PP\n.nf\n" + "\n".join(escape(row) for row in rows) + "\n.fi")
+        if command:
+            lines.append(".PP\n" + escape(command))
+        self.add("SYNOPSIS", "\n".join(lines))
+
+    def usage(self, lines: Sequence[str]) -> None:
+        self.add("SYNOPSIS", ".nf\n%s\n.fi" % "\n".join("\\fB%s\\fP" % escape(text) for text in lines))
+
+    def see_also(self, pages: Sequence[Tuple[str, str]]) -> None:
+        self.add("SEE ALSO", ",\n".join("\\fB%s\\fP(%s)" % (escape(name), section) for name, section in pages))
+
+    def text(self) -> str:
+        return ".\\\" Made by tools/man/pages.py: change the headers, the documents or that.\n" + "\n".join(self.parts) + "\n"
 
 
-def render(blocks: List[Block], words: Words, begins: bool = True) -> str:
-    """Parts of a text as roff. begins: they stand right behind a heading."""
-    out = []
-    for number, block in enumerate(blocks):
-        if block.kind == "text":
-            if number > 0 or not begins:
-                out.append(".PP")
-            out.append(words.inline(block.text))
-        elif block.kind == "code":
-            out.append(code(block.lines))
-        elif block.kind == "heading":
-            out.append(".SS %s" % escape(block.text))
-        elif block.kind == "bullets":
-            for mark, text in block.items:
-                out.append(".IP %s 3" % ("\\(bu" if mark in "-*" else escape(mark)))
-                out.append(words.inline(text))
-        else:
-            for term, text in block.items:
-                out.append(".TP")
-                out.append(words.inline(term).replace("\n", " "))
-                out.append(words.inline(text) if text.strip() else "\\&")
-    return "\n".join(out)
+class Form(blocks.Form):
+    """Manual pages."""
 
+    def words(self, known: Callable[[str], Optional[str]]) -> Words:
+        return Words(known)
 
-def _markdown_line(text: str) -> str:
-    """Running text of Markdown: links lose their targets, emphasis its marks."""
-    text = re.sub(r"\[\w+\.md\]\((\w+\.md)[^)]*\)", r"docs/\1", text)
-    text = re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", text)
-    text = re.sub(r"\*\*([^*]+)\*\*", lambda match: "`%s`" % match.group(1).replace("`", ""), text)
-    return re.sub(r"(?<![\w*])\*(?![\s*])([^*]+)\*(?!\w)", r"\1", text)
+    def page(self, name: str, section: str, version: str) -> Page:
+        return Page(name, section, version)
 
+    def join(self, texts: Sequence[str]) -> str:
+        return "\n".join(text for text in texts if text)
 
-def _cells(row: str) -> List[str]:
-    return [_markdown_line(cell.strip()) for cell in re.split(r"(?<!\\)\|", row.strip().strip("|"))]
+    def item(self, term: str, text: str) -> str:
+        return ".TP\n%s\n%s" % (term, text)
 
+    def parameter(self, terms: Sequence[str], texts: Sequence[str]) -> str:
+        return ".TP\n%s\n%s" % (", ".join("\\fI%s\\fP" % escape(term) for term in terms), "\n.IP\n".join(texts))
 
-def markdown_blocks(lines: List[str]) -> List[Block]:
-    blocks: List[Block] = []
-    number = 0
-    paragraph: Optional[Block] = None
-    while number < len(lines):
-        line = lines[number]
-        number += 1
-        if not line.strip():
-            paragraph = None
-        elif line.startswith("```"):
-            block = Block("code", True)
-            while not lines[number].startswith("```"):
-                block.lines.append(lines[number])
-                number += 1
-            number += 1
-            blocks.append(block)
-            paragraph = None
-        elif line.startswith("#"):
-            block = Block("heading", True)
-            block.text = line.lstrip("# ")
-            blocks.append(block)
-            paragraph = None
-        elif line.startswith("|"):
-            heads = _cells(line)
-            number += 1
-            block = Block("definitions", True)
-            while number < len(lines) and lines[number].startswith("|"):
-                cells = _cells(lines[number])
-                number += 1
-                if len(heads) == 2 or not any(heads[1:]):
-                    text = "; ".join(cell for cell in cells[1:] if cell)
-                else:
-                    text = "; ".join("%s: %s" % (head, cell) if head else cell
-                                     for head, cell in zip(heads[1:], cells[1:]) if cell)
-                block.items.append((cells[0], text))
-            blocks.append(block)
-            paragraph = None
-        elif line.startswith("    ") and paragraph is None:
-            block = Block("code", True)
-            block.lines.append(line[4:])
-            while number < len(lines) and (lines[number].startswith("    ") or (
-                    not lines[number].strip() and number + 1 < len(lines) and lines[number + 1].startswith("    "))):
-                block.lines.append(lines[number][4:])
-                number += 1
-            blocks.append(block)
-        elif re.match(r"(- |\d+\. )", line):
-            mark = re.match(r"(- |\d+\. )(.*)", line)
-            assert mark is not None
-            if not blocks or blocks[-1].kind != "bullets" or paragraph is not blocks[-1]:
-                blocks.append(Block("bullets", True))
-            blocks[-1].items.append((mark.group(1).strip(), _markdown_line(mark.group(2))))
-            paragraph = blocks[-1]
-        elif paragraph is not None and paragraph.kind == "bullets":
-            paragraph.items[-1] = (paragraph.items[-1][0], paragraph.items[-1][1] + " " + _markdown_line(line.strip()))
-        else:
-            if paragraph is None:
-                paragraph = Block("text", True)
-                blocks.append(paragraph)
-            paragraph.text += (" " if paragraph.text else "") + line.strip()
-    for block in blocks:
-        if block.kind == "text":
-            block.text = _markdown_line(block.text)
-    return blocks
+    def member(self, names: Sequence[str], described: List[Block], words: blocks.Words) -> str:
+        out = [".TP\n" + ", ".join("\\fI%s\\fP" % escape(name) for name in names)]
+        if not described or described[0].kind != "text":
+            out.append("\\&")
+        if described:
+            out.append(self.render(described[:1], words))
+        if len(described) > 1:
+            out.append(".RS\n%s\n.RE" % self.render(described[1:], words, begins=False))
+        return "\n".join(out)
 
+    def constant(self, name: str, value: str, described: List[Block], words: blocks.Words) -> str:
+        out = [".TP\n\\fB%s\\fP" % escape(name)]
+        if value:
+            out.append(words.inline(value + (":" if described else "")))
+        if described or not value:
+            out.append(self.render(described, words) or "See the header.")
+        return "\n".join(out)
 
-def help_blocks(lines: List[str]) -> List[Block]:
-    """What a program prints for --help: titles with a colon, and below each the flags or words that it explains."""
-    blocks: List[Block] = []
-    number = 0
-    title = ""
-    item = re.compile(r"  (--?[a-z-]+(?: [A-Z][\w.=:/]*| FILE\.so)?|[a-z_0-9]+=?) +(\S.*)$")
-    while number < len(lines):
-        line = lines[number]
-        if not line.strip():
-            number += 1
-        elif not line.startswith(" "):
-            if line.rstrip().endswith(":"):
-                before, _, title = line.rstrip()[:-1].replace(" (defaults in parentheses)", "").rpartition(". ")
-                if before:
-                    blocks.append(Block("text", True))
-                    blocks[-1].text = before + "."
-                block = Block("heading", True)
-                block.text = title
-                number += 1
+    def render(self, parts: Sequence[Block], words: blocks.Words, begins: bool = True) -> str:
+        """Parts of a text as roff. begins: they stand right behind a heading."""
+        out = []
+        for number, block in enumerate(parts):
+            if block.kind == "text":
+                if number > 0 or not begins:
+                    out.append(".PP")
+                out.append(words.inline(block.text))
+            elif block.kind == "code":
+                out.append(code(block.lines))
+            elif block.kind == "heading":
+                out.append(".SS %s" % escape(block.text))
+            elif block.kind == "bullets":
+                for mark, text in block.items:
+                    out.append(".IP %s 3" % ("\\(bu" if mark in "-*" else escape(mark)))
+                    out.append(words.inline(text))
             else:
-                block = Block("text", True)
-                while number < len(lines) and lines[number].strip() and not lines[number].startswith(" "):
-                    block.text += (" " if block.text else "") + lines[number].strip()
-                    number += 1
-            blocks.append(block)
-        else:
-            part = []
-            while number < len(lines) and lines[number].startswith(" "):
-                part.append(lines[number])
-                number += 1
-            flags = [item.match(text) for text in part]
-            is_list = flags[0] and all(flag or text.startswith("    ") for flag, text in zip(flags, part))
-            if is_list and not title.startswith("Example"):
-                block = Block("definitions", True)
-                for flag, text in zip(flags, part):
-                    if flag:
-                        block.items.append(("`%s`" % flag.group(1), flag.group(2)))
-                    else:
-                        block.items[-1] = (block.items[-1][0], block.items[-1][1] + " " + text.strip())
-            else:
-                block = Block("code", True)
-                least = min(_indent(text) for text in part)
-                block.lines = [text[least:] for text in part]
-            blocks.append(block)
-    return blocks
+                for term, text in block.items:
+                    out.append(".TP")
+                    out.append(words.inline(term).replace("\n", " "))
+                    out.append(words.inline(text) if text.strip() else "\\&")
+        return "\n".join(out)

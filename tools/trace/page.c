@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/html.h"
 #include "tools/trace/trace.h"
 
 #define WINDOW     40   /* operations that are shown, of the rank that has most */
@@ -21,11 +22,6 @@
 #define BAR        14
 #define HANG_PART  0.25 /* of the axis, for what hangs */
 #define LEAST_BAR  0.8
-
-/* Okabe and Ito's colours, which the colour-blind can tell apart. */
-static const char *const colours[] = {"#0072b2", "#e69f00", "#009e73", "#cc79a7",
-                                      "#56b4e9", "#d55e00", "#8a7a00"};
-#define COLOURS (sizeof colours / sizeof colours[0])
 
 typedef struct axis {
     int64_t begin, split, end; /* split == end: one scale */
@@ -69,26 +65,6 @@ static axis find_axis(const trace_job *job) {
     return a;
 }
 
-static void write_escaped(FILE *file, const char *text) {
-    for (; *text; text++)
-        switch (*text) {
-        case '<':
-            fputs("&lt;", file);
-            break;
-        case '>':
-            fputs("&gt;", file);
-            break;
-        case '&':
-            fputs("&amp;", file);
-            break;
-        case '"':
-            fputs("&quot;", file);
-            break;
-        default:
-            fputc(*text, file);
-        }
-}
-
 static size_t colour_of(const char *collective) {
     size_t sum = 0;
     static const char *const known[] = {"allreduce", "broadcast",      "barrier",
@@ -98,7 +74,7 @@ static size_t colour_of(const char *collective) {
             return i;
     for (; *collective; collective++)
         sum = sum * 31 + (unsigned char)*collective;
-    return sum % COLOURS;
+    return sum % HTML_COLOURS;
 }
 
 /* ---- The picture ----------------------------------------------------------------------------------------
@@ -137,8 +113,8 @@ static void draw_operation(const axis *a, const trace_operation *o, uint32_t ran
             "<rect class=\"%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%d\" fill=\"%s\"><title>rank "
             "%" PRIu32 ", operation %" PRIu64 ": ",
             classes[o->state], from, top, to - from > LEAST_BAR ? to - from : LEAST_BAR, BAR,
-            colours[colour_of(o->collective)], rank, o->number);
-    write_escaped(file, call);
+            html_colours[colour_of(o->collective)], rank, o->number);
+    html_text(file, call);
     fprintf(file, "; %s %s", words[o->state], took);
     if (o->predicted >= 0) {
         trace_say_time(o->predicted, model);
@@ -172,7 +148,7 @@ static void draw_absent(uint32_t rank, double top, FILE *file) {
 }
 
 static void draw_legend(const trace_job *job, const axis *a, double top, FILE *file) {
-    bool seen[COLOURS] = {false};
+    bool seen[HTML_COLOURS] = {false};
     double x = LEFT;
     for (uint32_t i = 0; i < job->count; i++)
         for (size_t k = 0; k < job->ranks[i].count; k++) {
@@ -184,8 +160,8 @@ static void draw_legend(const trace_job *job, const axis *a, double top, FILE *f
             fprintf(file,
                     "<rect x=\"%.0f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/><text "
                     "class=\"tick\" x=\"%.0f\" y=\"%.1f\">",
-                    x, top, colours[colour], x + 17, top + 10.5);
-            write_escaped(file, o->collective);
+                    x, top, html_colours[colour], x + 17, top + 10.5);
+            html_text(file, o->collective);
             fputs("</text>", file);
             x += 34 + 7.5 * (double)strlen(o->collective);
         }
@@ -205,8 +181,10 @@ static void draw(const trace_job *job, FILE *file) {
             "aria-label=\"The last operations of each rank\">\n"
             "<style>text{font:12px system-ui,sans-serif;fill:#24292f}.tick{fill:#57606a;font-size:11px}"
             ".grid{stroke:#d0d7de}.split{stroke:#cf222e;stroke-dasharray:4 3}.wait{fill:#cf222e}"
-            ".runs,.failed{stroke:#cf222e;stroke-width:1.5;fill-opacity:.45}</style>\n"
-            "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n",
+            ".runs,.failed{stroke:#cf222e;stroke-width:1.5;fill-opacity:.45}.paper{fill:#fff}"
+            "@media(prefers-color-scheme:dark){text{fill:#e6edf3}.tick{fill:#9da7b3}.grid{stroke:#373e47}"
+            ".paper{fill:#161b22}.wait{fill:#ff7b72}}</style>\n"
+            "<rect class=\"paper\" width=\"%d\" height=\"%.0f\"/>\n",
             WIDTH, height, WIDTH, height);
     draw_axis(&a, bottom, file);
     for (uint32_t lane = 0; lane < lanes; lane++) {
@@ -228,17 +206,7 @@ static void draw(const trace_job *job, FILE *file) {
 
 /* ---- The page --------------------------------------------------------------------------------------- */
 
-static const char style[] =
-    "body{margin:0;background:#f6f8fa;color:#24292f;font:15px/1.5 system-ui,sans-serif}"
-    "main{max-width:1240px;margin:0 auto;padding:24px 16px}"
-    "h1{font-size:22px;margin:0 0 4px}h2{font-size:16px;margin:0 0 10px}"
-    "p{margin:0 0 18px;color:#57606a}"
-    "section{background:#fff;border:1px solid #d0d7de;border-radius:8px;padding:16px;margin:0 0 "
-    "16px;overflow-x:auto}"
-    "pre{margin:0;font:13px/1.55 ui-monospace,monospace}"
-    ".wrap{white-space:pre-wrap}"
-    "svg{display:block;width:100%;min-width:760px;height:auto}"
-    "@media(max-width:600px){main{padding:12px 8px}section{padding:10px}}";
+static const char style[] = "svg{min-width:760px}";
 
 /* Writes the report's parts. Each begins with a line that is not indented, and an empty one behind it. */
 static void write_sections(char *report, FILE *file) {
@@ -252,7 +220,7 @@ static void write_sections(char *report, FILE *file) {
             *next++ = '\0';
         if (line[0] != '\0' && line[0] != ' ' && next && next[0] == '\n') {
             fputs(is_open ? "</pre></section>\n<section><h2>" : "<section><h2>", file);
-            write_escaped(file, line);
+            html_text(file, line);
             fputs(strcmp(line, "Why it broke") == 0 ? "</h2><pre class=\"wrap\">" : "</h2><pre>", file);
             is_open = true;
             empty = 0;
@@ -262,7 +230,7 @@ static void write_sections(char *report, FILE *file) {
         } else if (is_open) {
             for (; empty > 0; empty--)
                 fputc('\n', file);
-            write_escaped(file, line);
+            html_text(file, line);
             fputc('\n', file);
         }
     }
@@ -281,20 +249,17 @@ bool trace_write_page(const trace_job *job, FILE *file) {
         free(report);
         return false;
     }
-    fputs("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
-          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>",
-          file);
-    write_escaped(file, job->job);
-    fprintf(file, "</title><style>%s</style></head><body><main>\n<h1>Job ", style);
-    write_escaped(file, job->job);
+    html_begin(file, job->job, style);
+    fputs("<h1>Job ", file);
+    html_text(file, job->job);
     fprintf(file, "</h1><p>%" PRIu32 " of %" PRIu32 " ranks left a dump; group ", job->count, job->size);
-    write_escaped(file, job->group);
+    html_text(file, job->group);
     fputs("</p>\n<section><h2>The last operations</h2>\n", file);
     draw(job, file);
     fputs("</section>\n", file);
     char *body = strstr(report, "\n\n"); /* behind the line that names the job */
     write_sections(body ? body + 2 : report, file);
-    fputs("</main></body></html>\n", file);
+    html_end(file);
     free(report);
     return true;
 }

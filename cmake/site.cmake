@@ -1,0 +1,17 @@
+# Whether the site can be made (the target site): gcoll_has_site, and gcoll_site_versions of what makes it.
+set(missing "")
+if(NOT GCOLL_SITE STREQUAL "OFF" AND NOT gcoll_python)
+  set(missing "Python 3.9 was not found")
+elseif(NOT GCOLL_SITE STREQUAL "OFF")
+  if(NOT GCOLL_SITE_OF STREQUAL gcoll_python OR NOT GCOLL_SITE_FOUND)
+    execute_process(COMMAND "${gcoll_python}" -c "import sphinx, myst_parser, furo; print('Sphinx', sphinx.__version__ + ', MyST', myst_parser.__version__ + ', Furo', furo.__version__)"
+                    OUTPUT_VARIABLE found OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET TIMEOUT 60)
+    set(GCOLL_SITE_FOUND "${found}" CACHE INTERNAL "")
+    set(GCOLL_SITE_OF "${gcoll_python}" CACHE INTERNAL "")
+  endif()
+  set(gcoll_site_versions "${GCOLL_SITE_FOUND}")
+  if(NOT gcoll_site_versions)
+    set(missing "${gcoll_python} has no Sphinx with MyST and Furo: python3-sphinx, python3-myst-parser, furo")
+  endif()
+endif()
+gcoll_optional_decide(SITE "${missing}")
