@@ -361,7 +361,7 @@ class Oracle(Case):
                 one, two = tree(first), tree(leaves)
                 own = first[context.rank]
                 self.equal(call(context, form, "allreduce", own, order=order), one)
-                self.equal(call(context, form, "allreduce_list", [own, own[:2]], order=order), [one, one[:2]])
+                self.equal(call(context, form, "allreduce_list", [own, own[:2].copy()], order=order), [one, one[:2]])
                 self.equal(call(context, form, "reduce", own, order=order), one if context.rank == 0 else None)
                 self.equal(call(context, form, "reduce_scatter", own, order=order), one[block])
                 blocks = [own[3 * r:3 * r + 3] for r in range(context.size)]

@@ -4,7 +4,7 @@ form of the call (blocking, started, prepared) is the caller's."""
 import math
 import threading
 from ctypes import byref, c_char, c_void_p, cast, memmove, pointer, sizeof
-from typing import TYPE_CHECKING, Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
 
 from ._buffers import (BOOL, REDUCED, UINT8, Buffer, Element, address, counts_array, describe, make_like,
                        pointers, resolve, resolve_output)
