@@ -45,7 +45,7 @@ struct gcoll_plan {
     uint32_t rounds; /* the last step's round + 1; 0 if empty */
     uint32_t window; /* GCOLL_WINDOW_UNBOUNDED: pure data flow */
     uint32_t divisor;
-    bool is_stated; /* the planner said what waits for what (gcoll_plan_after) */
+    bool is_stated;   /* the planner said what waits for what (gcoll_plan_after) */
     uint64_t scratch; /* elements of SCRATCH */
     gcoll_step *steps;
     uint32_t *successors;
