@@ -247,7 +247,7 @@ static void say_wrong(const bench_options *o, const sized_plan *sized, bool in_p
 /* Proves the plans of all ranks, as they are run. */
 static bool prove(const bench_options *o, const sized_plan *sized, bool in_place) {
     const uint32_t size = sized->file.size;
-    gcoll_plan **plans = calloc(size, sizeof *plans);
+    gcoll_plan **plans = calloc(size, sizeof(gcoll_plan *));
     gcoll_verify_report report;
     gcoll_status status = GCOLL_OK;
     if (!plans) {

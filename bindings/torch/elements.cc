@@ -169,14 +169,15 @@ Reduction reduction_of(const char *what, at::ScalarType type, const c10d::Reduce
                                    ", float8_e4m3fn, float8_e5m2"
 #endif
         );
-    reduction.op = type == at::kBool            ? bool_op(what, op)
+    reduction.op = type == at::kBool          ? bool_op(what, op)
                    : c10::isComplexType(type) ? complex_op(what, type, op)
                                               : number_op(what, type, op);
     return reduction;
 }
 
 // The factor of PREMUL_SUM as a tensor of one element; undefined: it is the number *number.
-static at::Tensor factor_of(const char *what, const at::Tensor &tensor, const c10d::ReduceOp &op, double *number) {
+static at::Tensor factor_of(const char *what, const at::Tensor &tensor, const c10d::ReduceOp &op,
+                            double *number) {
     const auto *const supplement = dynamic_cast<const c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
     if (!supplement)
         throw std::invalid_argument(std::string("gcoll: ") + what + ": op is PREMUL_SUM without a factor");

@@ -435,9 +435,11 @@ TEST(PlanFile, MistakesAreNamed) {
          "rank 0: step 0: 'a[0]' is \"im\"; allowed are \"in\", \"out\", \"scratch\""},
         {two + R"({"op": "send", "count": 4, "peer": 1, "a": ["in", 1024, 0]}]}, {}]})",
          "rank 0: step 0: 'a[1]' is 1024; allowed are 0 to 1023"},
-        {two + R"({"op": "send", "count": 4, "peer": 1, "a": ["in", 1, 0]}]}, {"rank": 1, "count": 4, "steps": []}]})",
+        {two +
+             R"({"op": "send", "count": 4, "peer": 1, "a": ["in", 1, 0]}]}, {"rank": 1, "count": 4, "steps": []}]})",
          "step 0 (send) of rank 0: IN[1] elements 0 + 4 are outside of 1 buffers of 4 elements"},
-        {two + R"({"op": "receive", "count": 4, "peer": 1, "dst": ["in", 0, 0]}]}, {"rank": 1, "count": 4, "steps": []}]})",
+        {two +
+             R"({"op": "receive", "count": 4, "peer": 1, "dst": ["in", 0, 0]}]}, {"rank": 1, "count": 4, "steps": []}]})",
          "step 0 (receive) of rank 0 writes to IN"},
         {two + R"({"op": "send", "count": 0, "peer": 1, "a": ["in", 0, 0]}]}, {}]})",
          "rank 0: step 0: 'a' is found, which 'send' of 0 elements has not"},
