@@ -324,7 +324,7 @@ static void write_verdict(FILE *f, struct json_object *rows) {
 static bool write_groups(FILE *f, struct json_object *rows) {
     const size_t count = json_object_array_length(rows);
     bool *done = calloc(count + 1, sizeof *done);
-    struct json_object **members = calloc(count + 1, sizeof *members);
+    struct json_object **members = calloc(count + 1, sizeof(void *));
     bool good = done && members;
     for (size_t first = 0; good && first < count; first++) {
         group g = {.rows = members};

@@ -127,7 +127,9 @@ static double round_time(double us, bool up) {
     while (i < 3 && digits[i] * decade < us * (1 - 1e-9))
         i++;
     const bool is_above = digits[i] * decade > us * (1 + 1e-9);
-    return digits[i - (is_above && !up)] * decade;
+    if (is_above && !up && i > 0)
+        i--;
+    return digits[i] * decade;
 }
 
 static scale scale_of_times(double low, double high, double from, double to) {
@@ -197,13 +199,15 @@ typedef void line_fn(FILE *f, const scale *other, double place, const char *text
 
 static void axis_of_times(FILE *f, const scale *times, const scale *other, line_fn *line) {
     const bool is_crowded = times->high / times->low > 500;
-    for (double us = times->low; us <= times->high * (1 + 1e-9); us = round_time(us * 1.5, true)) {
+    double us = times->low;
+    while (us <= times->high * (1 + 1e-9)) {
         char text[24];
         const double decades = log10(us);
-        if (is_crowded && fabs(decades - round(decades)) > 1e-6)
-            continue;
-        say_time(us, text);
-        line(f, other, place(times, us), text);
+        if (!is_crowded || fabs(decades - round(decades)) < 1e-6) {
+            say_time(us, text);
+            line(f, other, place(times, us), text);
+        }
+        us = round_time(us * 1.5, true);
     }
 }
 
