@@ -19,7 +19,7 @@ foreach(layer IN LISTS core_layers)
 endforeach()
 target_compile_features(gcoll_bench_fake PRIVATE cxx_std_17)
 target_include_directories(gcoll_bench_fake SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS})
-target_link_libraries(gcoll_bench_fake PRIVATE gcoll_bench_parts gcoll_cli gcoll_flags PkgConfig::json_c PkgConfig::libuv
+target_link_libraries(gcoll_bench_fake PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_cli gcoll_flags PkgConfig::json_c PkgConfig::libuv
                       PkgConfig::hiredis Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(gcoll_bench_fake PRIVATE -Wl,--wrap=cudaGetDeviceCount,--wrap=cudaMemcpyAsync,--disable-new-dtags)
 set_target_properties(gcoll_bench_fake PROPERTIES ENABLE_EXPORTS ON BUILD_RPATH ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)

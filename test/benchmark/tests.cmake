@@ -4,11 +4,11 @@ if(NOT GCOLL_BENCHMARK)
 endif()
 
 gcoll_test(bench_values_test SOURCES bench_values_test.cc)
-target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
+target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_inner_parts gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
 
 # The tool again, with its calls of the library going through bench_faulty.c.
 add_executable(gcoll_bench_faulty ${CMAKE_CURRENT_LIST_DIR}/bench_faulty.c ${PROJECT_SOURCE_DIR}/benchmark/main.c)
-target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_cuda gcoll_cli gcoll_flags gcoll PkgConfig::json_c Threads::Threads)
+target_link_libraries(gcoll_bench_faulty PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_inner_parts gcoll_bench_cuda gcoll_cli gcoll_flags gcoll PkgConfig::json_c Threads::Threads)
 target_link_options(gcoll_bench_faulty PRIVATE
   -Wl,--wrap=gcoll_context_create,--wrap=gcoll_context_lanes,--wrap=gcoll_allreduce_create,--wrap=gcoll_operation_run)
 
