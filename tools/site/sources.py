@@ -24,7 +24,7 @@ import pages # noqa: E402  # pylint: disable=wrong-import-position
 # The documents by subject: a title, and files. Each document of the tree is in one of them, which Sphinx checks.
 SUBJECTS = (
     ("Guide", ("docs/install", "docs/embedding", "docs/python", "docs/torch", "docs/types", "docs/launchers",
-               "docs/rendezvous", "docs/environment", "docs/failures", "docs/elastic", "docs/security", "docs/checksum",
+               "docs/rendezvous", "docs/environment", "docs/failures", "docs/elastic", "docs/security", "docs/checksum", "docs/codecs",
                "docs/cases", "docs/trace", "docs/watch", "docs/statistics", "examples/train/README",
                "bindings/python/README")),
     ("From another library", ("docs/from-mpi", "docs/from-nccl", "docs/from-gloo")),
