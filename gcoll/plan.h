@@ -198,8 +198,9 @@ static inline uint64_t gcoll_chunk_count(uint64_t n, uint32_t parts, uint32_t c)
     return gcoll_chunk_begin(n, parts, c + 1) - gcoll_chunk_begin(n, parts, c);
 }
 
-/* Return where a part of the whole vector begins: of `parts` chunks, as gcoll_chunk_begin, but a codec with
- * blocks cuts between two of its blocks. gcoll_part_count: its elements. */
+/* Return where a part of the vector begins, and how many elements it has: chunk c of `parts`, as
+ * gcoll_chunk_begin cuts, but between two blocks of the codec. c: 0 to parts; parts: the end of the vector.
+ */
 static inline uint64_t gcoll_part_begin(const gcoll_problem *p, uint32_t parts, uint32_t c) {
     const uint64_t block = p->codec.block ? p->codec.block : 1;
     const uint64_t blocks = p->count / block + (p->count % block != 0);
