@@ -169,6 +169,61 @@ TEST_P(CodecCalls, SeveralBuffers) {
         check_sum(inputs, i, 1, results.of[0][i], bound_of(codec), size(), true);
 }
 
+// Factors work on float32: before the first encoding, and after the last decoding.
+TEST_P(CodecCalls, Factors) {
+    const uint64_t count = 1003;
+    for (const char *codec : kCodecs)
+        for (gcoll_op op : {GCOLL_SUM, GCOLL_AVG}) {
+            SCOPED_TRACE(codec);
+            Results results(size());
+            std::vector<Floats> scaled;
+            for (uint32_t r = 0; r < size(); r++) {
+                scaled.push_back(vector_of(r, 0, count));
+                for (float &x : scaled.back())
+                    x *= static_cast<float>(r + 2);
+            }
+            run_threads(job(), [&](uint32_t rank, gcoll_context *context) {
+                gcoll_allreduce_options options = allreduce_options(codec);
+                options.prescale = rank + 2;
+                options.postscale = 0.25; // exact
+                const Floats in = vector_of(rank, 0, count);
+                Floats out(count, -1.0f);
+                EXPECT_GCOLL_OK(
+                    gcoll_allreduce(context, in.data(), out.data(), count, GCOLL_FLOAT32, op, &options));
+                EXPECT_EQ(in, vector_of(rank, 0, count));
+                results.of[rank] = out;
+            });
+            results.expect_same();
+            const double divisor = 4.0 * (op == GCOLL_AVG ? size() : 1);
+            for (uint64_t i = 0; i < count; i++)
+                check_sum(scaled, i, divisor, results.of[0][i], bound_of(codec), size() > 1 ? size() : 0,
+                          true);
+        }
+}
+
+// Sums that are rounded on the way are those of no tree.
+TEST_P(CodecCalls, NoTree) {
+    run_threads(
+        job(),
+        [&](uint32_t, gcoll_context *context) {
+            for (gcoll_order order : {GCOLL_ORDER_PAIRS, GCOLL_ORDER_LEFT}) {
+                gcoll_allreduce_options options = allreduce_options("bf16");
+                options.order = order;
+                Floats x(10, 1.0f);
+                const gcoll_status status =
+                    gcoll_allreduce(context, nullptr, x.data(), 10, GCOLL_FLOAT32, GCOLL_SUM, &options);
+                if (gcoll_context_size(context) == 1) { // nothing is sent
+                    EXPECT_GCOLL_OK(status);
+                    continue;
+                }
+                EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED);
+                EXPECT_NE(std::string(gcoll_last_error()).find("for a codec"), std::string::npos)
+                    << gcoll_last_error();
+            }
+            gcoll_barrier(context, nullptr);
+        });
+}
+
 TEST_P(CodecCalls, ReduceScatter) {
     for (const char *codec : {"bf16", "int8:block=8", "fp8:block=32"})
         for (const char *algorithm : {"auto", "ring", "halving_doubling", "circulant"})

@@ -609,6 +609,7 @@ TEST(Order, ExplainSaysIt) {
                                                   &options, text.data(), text.size()));
             EXPECT_NE(strstr(text.data(), "and run (options.order: pairs)"), nullptr) << text.data();
             EXPECT_NE(strstr(text.data(), "no: does not build the tree of pairs"), nullptr) << text.data();
+            EXPECT_NE(strstr(text.data(), "\n  spread"), nullptr) << text.data();
         });
 }
 
