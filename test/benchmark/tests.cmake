@@ -41,7 +41,7 @@ endif()
 # The page of --report, as a browser would read it.
 if(gcoll_python AND NOT CMAKE_CROSSCOMPILING)
   add_test(NAME bench_report_test COMMAND ${gcoll_python} ${CMAKE_CURRENT_LIST_DIR}/report_test.py)
-  set_tests_properties(bench_report_test PROPERTIES TIMEOUT 120 COST 3
+  set_tests_properties(bench_report_test PROPERTIES TIMEOUT 300 COST 3
                        ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;GCOLL_BENCH=$<TARGET_FILE:gcoll_bench>")
 endif()
 
