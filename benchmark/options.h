@@ -45,8 +45,8 @@ typedef struct bench_options {
     bool inproc;        /* transport is that one */
     bool has_ibverbs;   /* one of its flags was given */
     bool on_device;     /* buffers lie in the memory of CUDA devices */
-    const char *device; /* as given; NULL: host */
     bool shared;        /* buffers come from gcoll_memory_alloc */
+    const char *device; /* as given; NULL: host */
     cli_list devices;   /* on_device: their numbers; empty: all */
     double timeout_ms;
 
@@ -61,11 +61,11 @@ typedef struct bench_options {
     gcoll_type type;
     gcoll_op op;
     gcoll_memory_local local_reduction; /* on_device */
-    double prescale, postscale;         /* factors of inputs and of results; 0: none */
     uint32_t root;
     uint32_t inputs;
-    const char *codec;  /* as options.codec; NULL: none */
-    uint32_t exchanges; /* pairwise_exchange; 0: as many as ranks can be doubled up to size */
+    uint32_t exchanges;         /* pairwise_exchange; 0: as many as ranks can be doubled up to size */
+    double prescale, postscale; /* factors of inputs and of results; 0: none */
+    const char *codec;          /* as options.codec; NULL: none */
 
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
@@ -94,8 +94,8 @@ typedef struct bench_options {
     const char *trace;   /* a folder for the ranks' dumps, or NULL */
     const char *report;  /* the page that is written, or NULL */
     const char *results; /* of earlier runs, for the page; NULL: this one's */
-    int argc;            /* the command line, for the page */
-    char **argv;
+    char **argv;         /* the command line, for the page */
+    int argc;
     bool verbose;
     bool resources;
     bool help, version, list_devices; /* asked for: nothing is run */

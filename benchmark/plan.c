@@ -146,7 +146,7 @@ static void write_plan(const gcoll_problem *problem, gcoll_builder *b) {
         return;
     }
     writing w = {.problem = problem, .b = b, .draft = &sized->file.drafts[problem->rank]};
-    w.after = malloc((w.draft->step_count + w.draft->after_room + (size_t)2) * sizeof *w.after);
+    w.after = malloc(((size_t)w.draft->step_count + w.draft->after_room + 2) * sizeof *w.after);
     if (!w.after) {
         gcoll_plan_refuse(b, GCOLL_ERR_NO_MEMORY, "plan file: out of memory");
         return;

@@ -166,7 +166,8 @@ typedef struct gcoll_collective_options {
      * broadcast, also at the sender or the root, have the same bits on every rank. ",seed=7" (bf16 and fp16:
      * ":seed=7") rounds at random, by a seed that is the same on every rank. With an infinity or a NaN in a
      * block, int8 and fp8 make all of the block NaN. UNSUPPORTED: another type or operation, buffers in
-     * device memory, lists of buffers, or an algorithm that cannot. */
+     * device memory, lists of buffers, or an algorithm that cannot. memory_limit_bytes does not count the
+     * memory of encoded messages. */
     const char *codec;
 } gcoll_collective_options;
 
@@ -262,7 +263,8 @@ GCOLL_API gcoll_status gcoll_reduce_scatter_v(gcoll_context *context, const void
 /* ---- Data movement ---------------------------------------------------------------------------------- */
 
 /* Copies data of rank `root` to data of every rank. data: count elements. The root may return before the
- * other ranks have them. */
+ * other ranks have them. With options.codec, data of the root is written, too: it gets the rounded numbers
+ * that the others get. */
 GCOLL_API gcoll_status gcoll_broadcast(gcoll_context *context, void *data, uint64_t count, gcoll_type type,
                                        uint32_t root, const gcoll_broadcast_options *options);
 

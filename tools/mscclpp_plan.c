@@ -19,6 +19,7 @@
 
 #define NO_STEP     UINT32_MAX
 #define MOST_CLOCKS ((uint64_t)1 << 26) /* operations times blocks: 256 MB */
+#define MOST_LOOKS  ((uint64_t)1 << 28) /* pairs of accesses of a GPU that are compared: some seconds */
 
 /* A step that reads or writes elements. */
 typedef struct access {
@@ -81,10 +82,17 @@ typedef struct making {
     uint32_t *first_channel;
     numbers after;
     uint32_t round;
-    bool failed;
+    uint64_t looks;    /* at accesses */
+    bool failed;       /* no memory, or */
+    bool is_too_large; /* too many looks */
 } making;
 
-static bool out_of_memory(const making *m) {
+static bool cannot_go_on(const making *m) {
+    if (m->is_too_large)
+        return field_wrong(m->fields,
+                           "has GPUs with too many accesses to memory: allowed are up to %" PRIu64
+                           " pairs of them",
+                           MOST_LOOKS);
     return field_wrong(m->fields, "out of memory");
 }
 
@@ -162,7 +170,10 @@ static bool overlap(const access *a, gcoll_ref b, uint64_t count) {
 /* Adds the earlier steps on these elements, if one of the two writes. */
 static void wait_for_elements(const writing *w, const rank_plan *r, gcoll_ref place, uint64_t count,
                               bool writes) {
-    for (uint32_t i = 0; i < r->access_count; i++) {
+    w->m->looks += r->access_count;
+    if (w->m->looks > MOST_LOOKS)
+        w->m->failed = w->m->is_too_large = true;
+    for (uint32_t i = 0; i < r->access_count && !w->m->failed; i++) {
         const access *a = &r->accesses[i];
         const uint32_t known = w->m->after.count;
         if ((writes || a->writes) && overlap(a, place, count) &&
@@ -511,7 +522,7 @@ static bool find_order(making *m) {
         if (p->next < p->count && (!stuck || next_op(m, p)->type == MSCCLPP_WAIT))
             stuck = stuck && next_op(m, stuck)->type == MSCCLPP_WAIT ? stuck : p;
     }
-    return m->failed ? out_of_memory(m) : !stuck || say_why(m, stuck);
+    return m->failed ? cannot_go_on(m) : !stuck || say_why(m, stuck);
 }
 
 /* A GPU that has ended must not be written to any more, and a signal that is left would be taken by the next
@@ -552,7 +563,7 @@ static bool begin_drafts(making *m, uint64_t elements) {
         tool_draft_begin(m->ranks[rank].draft, &problem);
         tool_draft_scratch(m->ranks[rank].draft, s->gpus[rank].chunks[GCOLL_SCRATCH] * m->per_chunk);
         if (m->ranks[rank].draft->failed)
-            return out_of_memory(m);
+            return cannot_go_on(m);
     }
     return true;
 }
@@ -588,7 +599,7 @@ static bool allocate(making *m, uint32_t channels) {
     m->to->size = size;
     return (m->ranks && m->first_block && m->first_channel && m->blocks && m->gates && m->clocks && m->puts &&
             m->signals && m->signals && m->to->drafts && m->to->lines) ||
-           out_of_memory(m);
+           cannot_go_on(m);
 }
 
 static void free_making(making *m, uint32_t channels) {

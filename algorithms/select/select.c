@@ -148,7 +148,7 @@ static gcoll_status run_short(search *s, gcoll_candidate *candidate) {
 }
 
 /* What a codec changes: messages have fewer bytes, and what is sent is encoded or decoded on the way, which
- * takes about as long as reducing it. Encoded messages lie in scratch, at both ends. */
+ * takes about as long as reducing it. */
 static void apply_codec(const gcoll_codec *codec, gcoll_cost *cost, gcoll_load *load) {
     const double ratio = gcoll_codec_ratio(codec);
     if (!gcoll_codec_is_set(codec))
@@ -158,7 +158,6 @@ static void apply_codec(const gcoll_codec *codec, gcoll_cost *cost, gcoll_load *
     cost->sent *= ratio;
     load->sent *= ratio;
     load->within_sent *= ratio;
-    cost->scratch += 2 * cost->sent;
 }
 
 /* Whether the algorithm may be taken with the options being tried; fills in the cost. */

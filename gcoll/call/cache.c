@@ -60,12 +60,13 @@ static bool matches(const gcoll_cache_entry *entry, uint64_t hash, const gcoll_c
 
 /* ---- Planning ----------------------------------------------------------------------------- */
 
-/* The scratch elements of a plan without those that staging adds. Staging differs between ranks, but all
- * ranks must agree on whether a call is refused. */
+/* The scratch elements of a plan without those that staging and encoded messages add. These differ between
+ * ranks, but all ranks must agree on whether a call is refused. */
 static uint64_t scratch_of(const gcoll_plan *plan) {
     const uint64_t staging =
         gcoll_problem_is_staged(&plan->problem) ? gcoll_staging_bound(&plan->problem) : 0;
-    return plan->scratch > staging ? plan->scratch - staging : 0;
+    const uint64_t left_out = staging + plan->encoded;
+    return plan->scratch > left_out ? plan->scratch - left_out : 0;
 }
 
 /* Checks the plan against options.memory_limit_bytes. Selection relies on the scratch that `cost` states,

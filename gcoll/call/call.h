@@ -118,7 +118,8 @@ static inline bool gcoll_call_is_alike(const gcoll_call *a, const gcoll_call *b)
     return a->collective == b->collective && a->type == b->type && a->element_bytes == b->element_bytes &&
            a->op == b->op && a->root == b->root && a->needs == b->needs && a->commutative == b->commutative &&
            a->count == b->count && a->memory_limit == b->memory_limit && a->blocks_hash == b->blocks_hash &&
-           memcmp(&a->codec, &b->codec, sizeof a->codec) == 0;
+           a->codec.kind == b->codec.kind && a->codec.is_stochastic == b->codec.is_stochastic &&
+           a->codec.block == b->codec.block;
 }
 
 /* The problem for the planner, without the algorithm's options. */

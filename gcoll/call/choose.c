@@ -41,6 +41,7 @@ gcoll_call gcoll_call_alike(const gcoll_call *call) {
     alike.memory_limit = call->memory_limit;
     alike.blocks_hash = call->blocks_hash;
     alike.codec = call->codec;
+    alike.codec.seed = 0; /* decides nothing */
     return alike;
 }
 

@@ -204,6 +204,8 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
             taught->algorithm = text_of(site->study, site->study->lesson.usual);
         return GCOLL_OK;
     }
+    if (!site && learn->count > 0 && learn->sites[learn->count - 1]->calls == 0)
+        free(learn->sites[--learn->count]);         /* its call was refused, perhaps on this rank alone */
     if (!site && learn->count == GCOLL_LEARN_SITES) /* so on every rank */
         return GCOLL_OK;
     if (!site)

@@ -276,7 +276,9 @@ gcoll_status gcoll_pass_encode(const gcoll_plan *plan, gcoll_plan **encoded) {
         return status;
     }
     status = gcoll_builder_finish(x.builder, encoded);
-    if (status == GCOLL_OK)
+    if (status == GCOLL_OK) {
         (*encoded)->divisor = plan->divisor;
+        (*encoded)->encoded = (*encoded)->scratch - plan->scratch;
+    }
     return status;
 }

@@ -201,6 +201,29 @@ TEST_P(CodecCalls, Factors) {
         }
 }
 
+// All ranks refuse a call for its scratch, or none does, though encoded messages take more of it on some.
+TEST_P(CodecCalls, LimitsOfMemory) {
+    const uint64_t count = 1000;
+    for (const char *algorithm : {"star", "linear", "ring", "tree_pipelined", "auto"})
+        for (uint64_t limit : {4u, 2000u, 8000u, 64000u}) {
+            SCOPED_TRACE(std::string(algorithm) + ", " + std::to_string(limit) + " bytes");
+            std::vector<gcoll_status> statuses(size());
+            run_threads(job(), [&](uint32_t rank, gcoll_context *context) {
+                gcoll_allreduce_options options = allreduce_options("bf16", algorithm);
+                options.memory_limit_bytes = limit;
+                Floats x(count, 1.0f);
+                statuses[rank] =
+                    gcoll_allreduce(context, nullptr, x.data(), count, GCOLL_FLOAT32, GCOLL_SUM, &options);
+                EXPECT_TRUE(statuses[rank] == GCOLL_OK || statuses[rank] == GCOLL_ERR_UNSUPPORTED)
+                    << gcoll_last_error();
+                if (statuses[rank] == GCOLL_OK)
+                    EXPECT_EQ(x, Floats(count, static_cast<float>(size())));
+                EXPECT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            });
+            EXPECT_EQ(statuses, std::vector<gcoll_status>(size(), statuses[0]));
+        }
+}
+
 // Sums that are rounded on the way are those of no tree.
 TEST_P(CodecCalls, NoTree) {
     run_threads(

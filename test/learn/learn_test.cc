@@ -665,6 +665,34 @@ TEST_P(Learn, StartedBroadcastsLearnIfBarriersBlock) {
             });
 }
 
+// A rank that is ahead passes the fence of a lesson without a word of it; it reports all the same, so that
+// others, who block in the same calls, do not wait for it.
+TEST_P(Learn, ARankThatIsAheadReportsAfterAll) {
+    constexpr uint32_t kSize = 4, kTimes = 20;
+    for (const uint32_t ahead : {0u, 1u, 3u})
+        run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+            std::vector<int32_t> words(kTimes * 8, rank == 2 ? 7 : -1);
+            std::vector<gcoll_request *> requests;
+            for (uint32_t i = 0; i < kTimes; i++) {
+                int32_t *data = words.data() + i * 8;
+                if (rank != ahead) {
+                    ASSERT_GCOLL_OK(gcoll_broadcast(context, data, 8, GCOLL_INT32, 2, nullptr));
+                    ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+                    continue;
+                }
+                for (const bool is_barrier : {false, true}) {
+                    requests.push_back(nullptr);
+                    ASSERT_GCOLL_OK(is_barrier ? gcoll_barrier_start(context, nullptr, &requests.back())
+                                               : gcoll_broadcast_start(context, data, 8, GCOLL_INT32, 2,
+                                                                       nullptr, &requests.back()));
+                }
+            }
+            for (gcoll_request *&request : requests)
+                ASSERT_GCOLL_OK(gcoll_request_wait(&request));
+            EXPECT_EQ(words, std::vector<int32_t>(kTimes * 8, 7));
+        });
+}
+
 // What was learned is where the next job begins; other sections of the file stay.
 TEST_P(Learn, WhatWasLearnedIsSaved) {
     gcoll_test::Folder folder;

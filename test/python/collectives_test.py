@@ -898,6 +898,17 @@ class Life(Case):
                 numpy.testing.assert_allclose(got[0][1], numpy.concatenate(inputs), 0, error)
                 numpy.testing.assert_allclose(got[0][2], inputs[1], 0, error)
 
+    def test_a_root_that_cannot_be_written_takes_no_codec(self):
+        def rank(context):
+            data = numpy.frombuffer(numpy.arange(4, dtype=numpy.float32).tobytes(), numpy.float32)
+            target = data if context.rank == 0 else numpy.zeros(4, numpy.float32)
+            if context.rank == 0:
+                with self.assertRaisesRegex(ValueError, "data: is read-only"):
+                    context.broadcast(data, codec="bf16")
+            context.broadcast(target)
+            numpy.testing.assert_array_equal(target, numpy.arange(4))
+        gcoll.run_local(2, rank)
+
     def test_codecs_that_cannot_be(self):
         with gcoll.Context(0, 1) as context:
             with self.assertRaisesRegex(gcoll.UnsupportedError, "is 'bf16' for type float64; allowed is float32"):

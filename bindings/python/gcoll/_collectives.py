@@ -564,7 +564,8 @@ class Collectives(Generic[R]):
                   codec: Optional[str] = None) -> R:
         """Copies `data` of rank `root` to `data` of every rank, and returns it.
 
-        data: n elements, the same number and type on every rank. It may be read-only at the root.
+        data: n elements, the same number and type on every rank. It may be read-only at the root, unless there is a
+        codec: then the root gets the rounded numbers, too.
 
         >>> import gcoll, numpy
         >>> gcoll.run_local(2, lambda context: context.broadcast(numpy.array([context.rank, 5]), root=1).tolist())
@@ -573,7 +574,8 @@ class Collectives(Generic[R]):
         call = _Call("broadcast", BROADCAST, algorithm, timeout, uniform, codec=codec)
         call.limit(memory_limit)
         is_root = self._root(call, root)
-        target = call.hold((resolve if is_root else resolve_output)(data, "data"))
+        is_written = not is_root or codec not in (None, "", "none")
+        target = call.hold((resolve_output if is_written else resolve)(data, "data"))
         call.struct.count = target.count * call.elements(target.element)
         return self._finish(call, None, target, data)
 
