@@ -113,7 +113,7 @@ gcoll_test(same_test LAYERS ${core_layers} SOURCES same_test.cc harness.cc COST 
 add_library(same_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/same_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(same_peek PRIVATE gcoll_flags)
 target_sources(same_test PRIVATE $<TARGET_OBJECTS:same_peek>)
-gcoll_test(order_test LAYERS ${core_layers} SOURCES order_test.cc harness.cc COST 5)
+gcoll_test(order_test UNSANITIZED Order.HoldsForAllSizesAndTypes LAYERS ${core_layers} SOURCES order_test.cc harness.cc COST 5)
 gcoll_test(shortage_test PLAIN UNSANITIZED MemoryForChoosing.* LAYERS ${core_layers} SOURCES shortage_test.cc allocations.cc harness.cc TIMED COST 5)
 set(counted malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM counted PREPEND -Wl,--wrap=)
