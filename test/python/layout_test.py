@@ -122,7 +122,7 @@ class Functions(unittest.TestCase):
             "gcoll_memory_kind_name": python_has, "gcoll_memory_local_name": python_has,
             "gcoll_memory_local_parse": python_has, "gcoll_type_size": python_has, "gcoll_type_name": python_has,
             "gcoll_type_parse": python_has, "gcoll_op_name": python_has, "gcoll_op_parse": python_has,
-            "gcoll_op_check": "the library checks each call itself",
+            "gcoll_op_check": "the library checks each call itself", "gcoll_codec_parse": in_c,
         }
         reasons.update({name: in_c for name in exported("plan.h", "simulate.h")})
         forms = {"gcoll_" + name + form for name in _collectives.C_COLLECTIVES for form in ("", "_start", "_create")}
