@@ -162,7 +162,7 @@ static void set_fence(gcoll_learn *learn, gcoll_learn_site *site) {
 static gcoll_status know_fenced(gcoll_learn *learn, int64_t timeout_ms) {
     gcoll_status status = GCOLL_OK;
     for (uint32_t i = 0; i < learn->count && status == GCOLL_OK; i++)
-        if (learn->sites[i]->fence == learn->meetings + 1)
+        if (learn->sites[i]->study && learn->sites[i]->fence == learn->meetings + 1)
             status = know_next(learn, learn->sites[i], timeout_ms);
     return status;
 }
@@ -172,7 +172,7 @@ static void meet(gcoll_learn *learn) {
     learn->meetings++;
     for (uint32_t i = 0; i < learn->count && learn->fenced > 0; i++) {
         gcoll_learn_site *site = learn->sites[i];
-        if (site->fence == 0)
+        if (!site->study || site->fence == 0)
             continue;
         if (gcoll_learn_is_over(learn, site) && !site->study->has_reported)
             gcoll_live_due(learn->context, &gcoll_learn_activity);
