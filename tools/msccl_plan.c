@@ -94,7 +94,7 @@ static bool check_ends(const making *m, uint32_t gpu, const msccl_block *block, 
     for (uint32_t mine = next_message(here, block, sends, block->first); mine < block->first + block->count;
          mine = next_message(here, block, sends, mine + 1), theirs++) {
         theirs = end ? next_message(there, end->block, !sends, theirs) : 0;
-        if (!end || theirs == end->block->first + end->block->count) {
+        if (!there || !end || theirs == end->block->first + end->block->count) {
             field_wrong(m->fields, "no partner: GPU %" PRId32 " %s fewer messages on channel %" PRId32, peer,
                         sends ? "receives" : "sends", block->channel);
             return at_step(m, gpu, mine);
@@ -390,6 +390,7 @@ static bool make_plan(making *m, uint32_t rank) {
     r.before = calloc(room, sizeof *r.before);
     r.after = calloc(room + 1, sizeof *r.after);
     r.lines = m->to->lines[rank] = calloc(3 * room, sizeof *r.lines); /* a join, a body, a send */
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is a draft for each rank */
     bool good = r.gate && r.send && r.sent && r.before && r.after && r.lines && !r.draft->failed;
     if (good) {
         tool_draft_scratch(r.draft, gpu->scratch * m->per_chunk);

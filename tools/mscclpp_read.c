@@ -156,7 +156,7 @@ static bool check_place(const reading *r, uint32_t gpu, gcoll_ref ref, uint32_t 
 
 static bool read_place(const reading *r, struct json_object *from, const char *space, const char *offset,
                        uint32_t chunks, gcoll_ref *to) {
-    uint16_t where;
+    uint16_t where = 0;
     int64_t at;
     if (!read_space(r, from, space, &where) ||
         !field_whole(r->fields, from, offset, MOST_CHUNKS, false, 0, &at))
