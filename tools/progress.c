@@ -44,7 +44,7 @@ static size_t width(void) {
     return columns - 1 < MOST_WIDTH ? columns - 1 : MOST_WIDTH;
 }
 
-/* Overwrites the line by a text of ASCII, and the rest of what it held by spaces. */
+/* Replaces the text on the line. The new text is ASCII; spaces overwrite the end of a longer old text. */
 static void show(const char *text, size_t letters) {
     char bytes[2 * MOST_WIDTH + 3];
     size_t used = 0;

@@ -7,9 +7,9 @@
  *
  * A meeting is a call that no rank leaves before all have entered it, as an allreduce. A rank that blocks in
  * meetings is ahead of the others by one at most, so it may wait for a lesson. Other kinds are loose: the
- * root of a broadcast may be many calls ahead, and a rank that would wait for it has perhaps nothing to do
- * with it yet. So a lesson of a loose kind begins at a meeting of some other kind, its fence: the first call
- * after it. Ranks wait for the lesson there, where they wait for all ranks in any case.
+ * root of a broadcast may be many calls ahead of the other ranks, and must not wait for them. So a lesson of
+ * a loose kind begins after a meeting of another kind, the fence. A rank that does not know the lesson waits
+ * for it at the fence, where it waits for all ranks in any case.
  */
 #include <stdio.h>
 #include <stdlib.h>

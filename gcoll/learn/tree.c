@@ -243,7 +243,8 @@ bool gcoll_learn_is_over(const gcoll_learn *learn, const gcoll_learn_site *site)
     const gcoll_lesson *lesson = &site->study->lesson;
     if (site->study->missing > 0)
         return false;
-    if (site->is_loose && !site->study->is_closed) /* closed without a word of rank 0: past its fence */
+    if (site->is_loose &&
+        !site->study->is_closed) /* else this rank has passed the fence, and still owes its report */
         return site->fence != 0 && learn->meetings + GCOLL_LEARN_FENCE > site->fence;
     return site->calls >= lesson->begin + lesson->calls;
 }

@@ -51,8 +51,8 @@ struct gcoll_plan {
     uint32_t window; /* GCOLL_WINDOW_UNBOUNDED: pure data flow */
     uint32_t divisor;
     bool is_stated;   /* the planner said what waits for what (gcoll_plan_after) */
-    uint64_t scratch; /* elements of SCRATCH; of these take encoded messages: */
-    uint64_t encoded;
+    uint64_t scratch; /* elements of SCRATCH */
+    uint64_t encoded; /* the part of `scratch` that holds encoded messages */
     gcoll_step *steps;
     uint32_t *successors;
     uint64_t *offsets;  /* what problem.offsets and recv_offsets point into; NULL if they are */

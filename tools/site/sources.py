@@ -162,7 +162,7 @@ class Pictures:
         for line in text.split("\n") + ["## "]:
             if line.startswith("#") and algorithm:
                 ranks = self.draw(collective, algorithm)
-                out.append("![%s by %s, %d ranks: who sends what to whom, in virtual time](algorithms/%s-%s.svg)\n" %
+                out.append("![%s by %s, %d ranks: messages between ranks over virtual time](algorithms/%s-%s.svg)\n" %
                            (collective, algorithm, ranks, collective, algorithm))
                 algorithm = ""
             second = re.match(r"## (?:(\w+)(?: and \w+)?)?$", line)
