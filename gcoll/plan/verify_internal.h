@@ -6,9 +6,10 @@
  *   verify_spaces.c     ... and which memories its steps touch
  *   verify_messages.c   pairs each send with its receive
  *   verify_races.c      conflicting steps of a rank are ordered
- *   verify_run.c        runs all ranks to the end, or names the deadlock; calls verify_memory.c and
- * verify_causal.c as steps end verify_memory.c     the symbolic value of each element verify_values.c     ...
- * the algebra of these values verify_codec.c      ... the effect of encoding and decoding on them
+ *   verify_run.c        runs all ranks to the end, or names the deadlock; calls the next four as steps end
+ *   verify_memory.c     the symbolic value of each element
+ *   verify_values.c     ... the algebra of these values
+ *   verify_codec.c      ... the effect of encoding and decoding on them
  *   verify_causal.c     what must have happened before a step: chain lengths, barriers
  *   verify_expect.c     what the collective promises
  *   verify_result.c     what the outputs hold in the end
