@@ -84,6 +84,7 @@ void gcoll_record_begin_counts(gcoll_context *context) {
 static void add_waits(const gcoll_context *context, gcoll_record_totals *to) {
     gcoll_record *record = context->record;
     gcoll_record_wait wait = {0};
+    uint64_t now = 0; /* while that wait goes on: a later moment may be after its end */
     for (int tries = 0; tries < GCOLL_RECORD_TRIES; tries++) {
         const uint64_t version = gcoll_record_read_version(record);
         to->waits = atomic_load_explicit(&record->waits, memory_order_acquire);
@@ -96,6 +97,7 @@ static void add_waits(const gcoll_context *context, gcoll_record_totals *to) {
         }
         if (!gcoll_record_read_wait(record, &wait))
             wait.number = 0;
+        now = gcoll_ticks();
         if ((version & 1) == 0 && gcoll_record_read_version(record) == version)
             break;
         wait.number = 0; /* in the end without it, rather than twice */
@@ -103,7 +105,7 @@ static void add_waits(const gcoll_context *context, gcoll_record_totals *to) {
     if (wait.number == 0)
         return;
     const uint64_t broke = gcoll_count_get(&record->broke);
-    const int64_t since = (int64_t)((broke != 0 ? broke : gcoll_ticks()) - wait.since);
+    const int64_t since = (int64_t)((broke != 0 ? broke : now) - wait.since);
     const uint64_t ticks = since > 0 ? (uint64_t)since : 0;
     to->waits++;
     to->waited_ticks += ticks;
@@ -111,6 +113,28 @@ static void add_waits(const gcoll_context *context, gcoll_record_totals *to) {
         to->peers[wait.peer[i]].waits++;
         to->peers[wait.peer[i]].waited_ticks += ticks;
     }
+}
+
+static void tell_no_less(uint64_t *told, uint64_t *now) {
+    if (*now < *told)
+        *now = *told;
+    *told = *now;
+}
+
+static void tell_waits(const gcoll_context *context, gcoll_record_totals *to) {
+    gcoll_record *record = context->record;
+    add_waits(context, to);
+    pthread_mutex_lock(&record->lock);
+    tell_no_less(&record->told.waits, &to->waits);
+    tell_no_less(&record->told.waited_ticks, &to->waited_ticks);
+    for (uint32_t rank = 0; rank < context->size; rank++) {
+        gcoll_record_peer *peer = gcoll_record_peer_of(record, rank);
+        if (!peer)
+            continue;
+        tell_no_less(&peer->told.waits, &to->peers[rank].waits);
+        tell_no_less(&peer->told.waited_ticks, &to->peers[rank].waited_ticks);
+    }
+    pthread_mutex_unlock(&record->lock);
 }
 
 static void add_flow(const gcoll_record_flow *flow, uint64_t times, struct gcoll_record_peer_total *to) {
@@ -163,7 +187,7 @@ gcoll_record_totals *gcoll_record_add_up(const gcoll_context *context) {
         if (gcoll_record_peer_of(record, rank))
             add_kept(gcoll_record_peer_of(record, rank), &to->peers[rank]);
     pthread_mutex_unlock(&record->lock);
-    add_waits(context, to);
+    tell_waits(context, to);
     return to;
 }
 

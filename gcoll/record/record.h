@@ -80,6 +80,12 @@ typedef struct gcoll_record_collective {
     gcoll_count ticks; /* from the begin to the end of those that are done */
 } gcoll_record_collective;
 
+/* The most that a reader was told of waits. A reader may see a wait later than the moment at which it is then
+ * counted as over; later readers are told no less. */
+typedef struct gcoll_record_told {
+    uint64_t waits, waited_ticks;
+} gcoll_record_told;
+
 /* Counters of one peer: messages of no plan, and what shapes had counted when they were forgotten. */
 typedef struct gcoll_record_peer {
     gcoll_count sent_messages, sent_bytes, received_messages, received_bytes;
@@ -87,6 +93,7 @@ typedef struct gcoll_record_peer {
     gcoll_count retransmitted; /* on all connections so far; these two as the transport said last */
     const char *_Atomic lane;  /* NULL: not connected */
     uint64_t resent;           /* on those that there are; inside */
+    gcoll_record_told told;    /* by the record's lock */
 } gcoll_record_peer;
 
 /* What a run of a plan exchanges with one peer. */
@@ -131,13 +138,14 @@ struct gcoll_record {
     char names[GCOLL_RECORD_NAMES][64];
     gcoll_tick_mark began;
     int64_t began_unix_ns;
-    pthread_mutex_t lock; /* of the list of shapes */
+    pthread_mutex_t lock; /* of the list of shapes, and of all `told` */
     gcoll_record_shape *shapes;
     gcoll_record_collective collectives[GCOLL_COLLECTIVE_COUNT];
     gcoll_record_peer *_Atomic
         *peers; /* by rank; NULL: nothing was counted of that one. The thread inside makes them */
     gcoll_record_peer crowd; /* takes what is counted of a peer for which there is no memory */
     gcoll_count waits, waited_ticks, sleeps, asleep_ns, registrations;
+    gcoll_record_told told;
     gcoll_endpoint_counts before;    /* what the transport had counted when the context was made; inside */
     gcoll_count rate_ticks, rate_ns; /* so many ticks take so long; 0: nobody has asked */
     uint32_t number;                 /* of the recorders of this process */
