@@ -357,7 +357,9 @@ static inline uint16_t half_of_e5m2(uint16_t value) {
 
 static inline uint16_t half_of_e4m3(uint16_t value) {
     const uint16_t magnitude = value & 0x7f;
-    const uint16_t half = magnitude == GCOLL_E4M3_NAN ? 0x7e00 : (uint16_t)(magnitude << 7);
+    uint16_t half = (uint16_t)(magnitude << 7);
+    if (magnitude == GCOLL_E4M3_NAN)
+        half = 0x7e00;
     return (uint16_t)((value & 0x80) << 8 | half);
 }
 
