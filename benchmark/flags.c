@@ -249,7 +249,7 @@ void bench_print_help(FILE *file) {
     (void)fputs(
         "\nExamples:\n"
         "  gcoll_bench --local 4\n"
-        "      allreduce over TCP by 4 processes of this machine, from 4 bytes to 64 MiB\n"
+        "      allreduce by 4 processes of this machine, from 4 bytes to 64 MiB\n"
         "  gcoll_bench --local 8 --algorithm all --bytes 1Mi --format csv --output all.csv\n"
         "      every algorithm at one size\n"
         "  gcoll_bench --local 4 --transport inproc --collective all --type int32 --op max\n"

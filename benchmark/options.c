@@ -395,6 +395,8 @@ static bool set_defaults(bench_options *o) {
     }
     if (!o->transport && !bench_find_transport(o))
         return false;
+    if (o->checksum && strcmp(o->transport, "shm") == 0)
+        o->transport = "tcp"; /* shm has no checksums: auto passes it over, and shm by name is refused */
     if (!o->collective)
         o->collective = o->tune ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
     if (!o->algorithm)

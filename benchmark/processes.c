@@ -44,15 +44,16 @@ static void remove_folder(const char *path) {
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The signals that the parent waits for. A signal that was ignored when the program began, as SIGHUP under
- * nohup, is left out: once blocked, it would be delivered. */
+/* The signals that the parent waits for. SIGPIPE comes when it complains to a reader that has gone; it is to
+ * end all ranks and remove the folder nevertheless. A signal that was ignored when the program began, as
+ * SIGHUP under nohup, is left out: once blocked, it would be delivered. */
 static void signals_of_parent(sigset_t *set) {
-    static const int stop[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     struct sigaction found;
     (void)sigemptyset(set);
-    for (size_t i = 0; i < sizeof stop / sizeof stop[0]; i++)
-        if (sigaction(stop[i], NULL, &found) == 0 && found.sa_handler != SIG_IGN)
-            (void)sigaddset(set, stop[i]);
+    for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
+        if (sigaction(caught[i], NULL, &found) == 0 && found.sa_handler != SIG_IGN)
+            (void)sigaddset(set, caught[i]);
     (void)signal(SIGCHLD, SIG_DFL); /* if it were ignored, the end of children would go unnoticed */
     (void)sigaddset(set, SIGCHLD);
 }

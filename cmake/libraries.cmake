@@ -29,7 +29,11 @@ foreach(library gcoll gcoll_static)
                                            ${CMAKE_DL_LIBS} m ${gcoll_cuda_libraries})
 endforeach()
 
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# The README and the manual pages refer to these.
+set(gcoll_documents LICENSE README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md)
+list(TRANSFORM gcoll_documents PREPEND "${PROJECT_SOURCE_DIR}/")
+install(FILES ${gcoll_documents} DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs" DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 set(gcoll_public_headers
   gcoll/arrival.h gcoll/collectives.h gcoll/context.h gcoll/device.h gcoll/environment.h gcoll/export.h gcoll/gcoll.h gcoll/ibverbs.h gcoll/memory.h gcoll/operations.h gcoll/plan.h gcoll/recovery.h gcoll/region.h

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "gcoll/version.h"
+
 #define NAME_MAX_BYTES 64u
 
 /* ---- Readers ------------------------------------------------------------------------------------------ */
@@ -149,6 +151,10 @@ void cli_print_flags(FILE *file, const cli_flags *flags) {
             (void)fprintf(file, " (%s)", row->initial);
         (void)fputc('\n', file);
     }
+}
+
+void cli_print_version(void) {
+    printf("%s %d.%d.%d\n", cli_program, GCOLL_VERSION_MAJOR, GCOLL_VERSION_MINOR, GCOLL_VERSION_PATCH);
 }
 
 bool cli_flush(void) {

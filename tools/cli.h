@@ -110,6 +110,8 @@ void cli_print_flags(FILE *file, const cli_flags *flags);
 /* Flushes standard output. A program calls it last. Returns false, after a message, if the output could not
  * be written. */
 bool cli_flush(void);
+/* For --version: the program's name and the version that it was built as. */
+void cli_print_version(void);
 
 #ifdef __cplusplus
 }

@@ -93,7 +93,7 @@ int main(int argc, char **argv) {
         return TOOL_OK;
     }
     if (strcmp(argv[1], "--version") == 0) {
-        printf("gcoll_plan %d.%d.%d\n", GCOLL_VERSION_MAJOR, GCOLL_VERSION_MINOR, GCOLL_VERSION_PATCH);
+        cli_print_version();
         return TOOL_OK;
     }
     for (uint32_t c = 0; c < tool_command_count; c++)

@@ -102,6 +102,15 @@ TEST_P(Stop, CleansUp) {
 
 INSTANTIATE_TEST_SUITE_P(All, Stop, testing::Values(SIGINT, SIGTERM, SIGHUP));
 
+// A rank is killed as it writes to a pipe that nobody reads, and so would the process be that says so.
+TEST(Bench, AReaderThatHasGoneLeavesNothingBehind) {
+    folder temporary;
+    const std::string line = "TMPDIR='" + temporary.path +
+                             "' " GCOLL_BENCH " --local 2 --bytes 4 --iterations 10 --verbose 2>&1 | true";
+    EXPECT_EQ(std::system(line.c_str()), 0);
+    EXPECT_TRUE(temporary.empty());
+}
+
 // nohup: what was to be ignored when it began does not end it.
 TEST(Bench, AHangupThatIsIgnoredDoesNotEndIt) {
     folder place;

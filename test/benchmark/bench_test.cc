@@ -598,6 +598,13 @@ TEST(Bench, HelpListsTheOptionsOfTransports) {
     EXPECT_FALSE(contains(l.help, "Options of --transport inproc"));
 }
 
+// Processes of one host would go over shm, which has no checksums.
+TEST(Bench, WhatCarriesChecksumsIsSaid) {
+    const outcome table = run({"--local=2", "--bytes=4", "--iterations=3", "--checksum"});
+    EXPECT_EQ(table.status, 0) << table.err;
+    EXPECT_TRUE(contains(table.out, "tcp, checksum, float32")) << table.out;
+}
+
 TEST(Bench, ChecksumsAreSaid) {
     for (const char *transport : {"tcp", "inproc"}) {
         const strings common = {"--local=2",  "--bytes=4,1Mi", "--iterations=3",

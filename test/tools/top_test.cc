@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gcoll/version.h"
 #include "test/kit/program.h"
 
 namespace {
@@ -329,6 +330,14 @@ TEST(Top, AFullDiskIsSaid) {
         run("/bin/sh", {"-c", GCOLL_TOP " --once --interval 100ms --dir " + sockets.path + " >/dev/full"});
     EXPECT_EQ(o.status, 1);
     EXPECT_TRUE(contains(o.err, "standard output cannot be written: No space left")) << o.err;
+}
+
+TEST(Top, ItsVersionIsTold) {
+    const outcome o = run(GCOLL_TOP, {"--version"});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(o.out, "gcoll_top " + std::to_string(GCOLL_VERSION_MAJOR) + "." +
+                         std::to_string(GCOLL_VERSION_MINOR) + "." + std::to_string(GCOLL_VERSION_PATCH) +
+                         "\n");
 }
 
 TEST(Top, BadCommandLinesAreNamed) {

@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gcoll/version.h"
 #include "test/kit/program.h"
 
 namespace {
@@ -132,6 +133,20 @@ TEST_F(TraceTool, ALateRankIsNamedFirst) {
     expect_said(o, "over the 20 operations that all ranks have\n\n  rank    came last  behind the median  in "
                    "each quarter of them\n"
                    "     2          80%             5.6 us     5.6 us    5.6 us    5.6 us    5.6 us\n");
+}
+
+// Of two ranks the earlier one is the median.
+TEST_F(TraceTool, TheLateOneOfTwoRanksIsNamed) {
+    std::vector<Dump> two = job([](Dump *dump, uint64_t, int64_t *entered, int64_t *done) {
+        *entered += dump->rank == 1 ? 7 * kUs : 0;
+        *done += 7 * kUs;
+    });
+    two.resize(2);
+    for (Dump &dump : two)
+        dump.size = 2;
+    write(two);
+    expect_said(trace(), "in each quarter of them\n"
+                         "     1         100%             7.0 us     7.0 us    7.0 us    7.0 us    7.0 us\n");
 }
 
 TEST_F(TraceTool, TheFirstCallThatDiffers) {
@@ -507,6 +522,14 @@ TEST_F(TraceTool, TwoJobsAreToldApart) {
     EXPECT_EQ(o.status, 0) << o.err;
     expect_said(o, "group ffeeddcc: 4 of 4 ranks");
     EXPECT_EQ(trace({"--group", "00000"}).status, 1);
+}
+
+TEST_F(TraceTool, ItsVersionIsTold) {
+    const outcome o = run(GCOLL_TRACE, {"--version"}, {});
+    EXPECT_EQ(o.status, 0) << o.err;
+    EXPECT_EQ(o.out, "gcoll_trace " + std::to_string(GCOLL_VERSION_MAJOR) + "." +
+                         std::to_string(GCOLL_VERSION_MINOR) + "." + std::to_string(GCOLL_VERSION_PATCH) +
+                         "\n");
 }
 
 TEST_F(TraceTool, BadArgumentsAreNamed) {

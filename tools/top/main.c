@@ -16,20 +16,22 @@ typedef struct options {
     const char *folder;
     double interval_s;
     int format;
-    bool once, help;
+    bool once, version, help;
 } options;
 
 static const cli_word formats[] = {{"table", FORMAT_TABLE}, {"json", FORMAT_JSON}, {NULL, 0}};
 #define CLI_OPTIONS options
 static const cli_flag rows[] = {
     {.help = "What to show"},
-    {"--dir", "FOLDER", "where the sockets lie (the folder of GCOLL_WATCH, or /tmp/gcoll-USER)", NULL,
+    {"--dir", "FOLDER",
+     "where the sockets lie (the folder of GCOLL_WATCH, or /tmp/gcoll- and the number of the user)", NULL,
      CLI_TEXT(folder)},
     {"--interval", "TIME", "between two looks, by which rates are known", "1s",
      CLI_TIME(interval_s, CLI_S, 0.1, 3600)},
     {.help = "How"},
     {"--once", NULL, "look twice, print, and end", NULL, CLI_SWITCH(once)},
     {"--format", "FORMAT", "with --once: table or json", "table", CLI_WORD(format, formats)},
+    {"--version", NULL, "print the version", NULL, CLI_SWITCH(version)},
     {"--help", NULL, "this text", NULL, CLI_SWITCH(help)},
 };
 static const cli_flags flags = {.rows = rows, .count = sizeof rows / sizeof rows[0]};
@@ -87,6 +89,10 @@ int main(int argc, char **argv) {
         return CLI_USAGE;
     if (o.help) {
         help(stdout);
+        return 0;
+    }
+    if (o.version) {
+        cli_print_version();
         return 0;
     }
     if (!o.once && o.format == FORMAT_JSON) {

@@ -12,7 +12,7 @@ const char cli_program[] = "gcoll_trace";
 
 typedef struct options {
     const char *perfetto, *html, *svg, *group;
-    bool quiet, help;
+    bool quiet, version, help;
 } options;
 
 #define CLI_OPTIONS options
@@ -25,6 +25,7 @@ static const cli_flag rows[] = {
     {"--perfetto", "FILE", "all operations as JSON, for https://ui.perfetto.dev and chrome://tracing", NULL,
      CLI_TEXT(perfetto)},
     {"--quiet", NULL, "no tables", NULL, CLI_SWITCH(quiet)},
+    {"--version", NULL, "print the version", NULL, CLI_SWITCH(version)},
     {"--help", NULL, "this text", NULL, CLI_SWITCH(help)},
 };
 static const cli_flags flags = {.rows = rows, .count = sizeof rows / sizeof rows[0]};
@@ -70,6 +71,10 @@ int main(int argc, char **argv) {
     const int paths = count_paths(argc, argv);
     if (!cli_parse(&flags, argc - paths, argv + paths, &o))
         return CLI_USAGE;
+    if (o.version && !o.help) {
+        cli_print_version();
+        return 0;
+    }
     if (o.help || paths == 0) {
         if (!o.help)
             cli_complain("PATH is missing: a dump or a folder with dumps");

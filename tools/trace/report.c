@@ -261,7 +261,8 @@ static void add_arrivals(const trace_job *job, uint64_t number, size_t quarter, 
         last = times[i] > times[last] ? i : last;
     }
     qsort(sorted, job->count, sizeof *sorted, by_time);
-    const int64_t median = sorted[job->count / 2];
+    const int64_t median =
+        sorted[(job->count - 1) / 2]; /* of two, the earlier, so that the later is behind */
     for (uint32_t i = 0; i < job->count; i++) {
         late[i].operations++;
         late[i].last += i == last;
