@@ -74,10 +74,13 @@ static gcoll_status parse_option(const char *part, size_t length, bool *block_gi
 
 gcoll_status gcoll_codec_parse(const char *text, gcoll_codec *codec) {
     gcoll_codec found = {0};
-    const size_t name = text ? strcspn(text, ":") : 0;
-    *codec = found;
-    if (!text || !text[0])
+    if (!codec)
+        return gcoll_error(GCOLL_ERR_INVALID, "codec: is NULL");
+    if (!text || !text[0]) {
+        *codec = found;
         return GCOLL_OK;
+    }
+    const size_t name = strcspn(text, ":");
     while (found.kind < GCOLL_CODEC_COUNT &&
            (strlen(rows[found.kind].name) != name || memcmp(text, rows[found.kind].name, name) != 0))
         found.kind++;

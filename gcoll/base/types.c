@@ -87,6 +87,10 @@ bool gcoll_type_is_floating(gcoll_type type) {
     return is_type(type) && (types[type].family == FAMILY_FLOAT || types[type].family == FAMILY_COMPLEX);
 }
 
+bool gcoll_op_is_logical(gcoll_op op) {
+    return is_op(op) && (LOGICAL & BIT(op)) != 0;
+}
+
 const char *gcoll_op_name(gcoll_op op) {
     return is_op(op) ? ops[op] : "?";
 }
@@ -112,6 +116,8 @@ static gcoll_status reject_op(const char *name) {
 }
 
 gcoll_status gcoll_type_parse(const char *name, gcoll_type *type) {
+    if (!type)
+        return gcoll_error(GCOLL_ERR_INVALID, "type: is NULL");
     for (int i = 0; name && i < GCOLL_TYPE_COUNT; i++) {
         if (strcmp(name, types[i].name) == 0) {
             *type = (gcoll_type)i;
@@ -122,6 +128,8 @@ gcoll_status gcoll_type_parse(const char *name, gcoll_type *type) {
 }
 
 gcoll_status gcoll_op_parse(const char *name, gcoll_op *op) {
+    if (!op)
+        return gcoll_error(GCOLL_ERR_INVALID, "op: is NULL");
     for (int i = 0; name && i < GCOLL_OP_COUNT; i++) {
         if (strcmp(name, ops[i]) == 0) {
             *op = (gcoll_op)i;

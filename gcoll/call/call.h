@@ -284,9 +284,15 @@ typedef struct gcoll_arguments {
     /* Factors of the input, applied one after the other before the first step (run/scale.c); 0: none. With
      * any, `call` is the call that runs on the multiple, and `buffers` are still those of the caller. */
     double factors[2];
+    bool is_truth;     /* a logical operation has one contribution: its elements become 0 or 1 likewise */
     bool was_in_place; /* the caller's call */
     uint32_t taught;   /* token of context->learner (hooks.h); 0: none */
 } gcoll_arguments;
+
+/* Whether the run works on what is made of the input (run/scale.c), and not on the input itself. */
+static inline bool gcoll_arguments_change_input(const gcoll_arguments *arguments) {
+    return arguments->factors[0] != 0 || arguments->is_truth;
+}
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the
  * argument. */

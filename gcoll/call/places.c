@@ -20,6 +20,8 @@ const char *gcoll_memory_local_name(gcoll_memory_local local) {
 }
 
 gcoll_status gcoll_memory_local_parse(const char *name, gcoll_memory_local *local) {
+    if (!local)
+        return gcoll_error(GCOLL_ERR_INVALID, "local: is NULL");
     for (unsigned i = 0; name && i < GCOLL_MEMORY_LOCAL_COUNT; i++)
         if (strcmp(name, local_names[i]) == 0) {
             *local = (gcoll_memory_local)i;

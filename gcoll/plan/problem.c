@@ -26,6 +26,8 @@ const char *gcoll_collective_name(gcoll_collective collective) {
 gcoll_status gcoll_collective_parse(const char *name, gcoll_collective *collective) {
     char list[256] = "";
     size_t used = 0;
+    if (!collective)
+        return gcoll_error(GCOLL_ERR_INVALID, "collective: is NULL");
     for (unsigned i = 0; i < GCOLL_COLLECTIVE_COUNT; i++) {
         if (name && strcmp(name, names[i]) == 0) {
             *collective = (gcoll_collective)i;

@@ -8,7 +8,8 @@
  * output goes.
  *
  * options.postscale is a matter of the plan, whose last steps multiply the result (gcoll_run_divide). If
- * there is but one contribution, there are no such steps, and the input is multiplied by both factors.
+ * there is but one contribution, there are no such steps, and the input is multiplied by both factors. For
+ * the same reason one contribution to a logical operation is made 0 or 1 here.
  */
 #include <string.h>
 
@@ -29,6 +30,7 @@ struct gcoll_multiple {
     piece *pieces;
     uint32_t count;
     gcoll_type type;
+    gcoll_kernel truth; /* of x and x: 0 or 1; NULL: factors */
     double factors[2];
     char *memory; /* of the multiples that do not lie in outputs */
 };
@@ -99,6 +101,7 @@ gcoll_status gcoll_scale_bind(gcoll_run *run, const gcoll_arguments *arguments, 
         return status;
     gcoll_multiple *multiple = run->multiple;
     multiple->type = (gcoll_type)run->entry->call.type;
+    multiple->truth = arguments->is_truth ? gcoll_kernel_find(multiple->type, GCOLL_LOR) : NULL;
     memcpy(multiple->factors, arguments->factors, sizeof multiple->factors);
     if (list->entries > 0)
         add_entries(multiple, list, in_output ? &given->out_list : NULL, run->type_bytes);
@@ -127,6 +130,10 @@ void gcoll_scale_input(const gcoll_run *run) {
     const gcoll_multiple *multiple = run->multiple;
     for (uint32_t i = 0; i < multiple->count; i++) {
         const piece *p = &multiple->pieces[i];
+        if (multiple->truth) {
+            multiple->truth(p->to, p->from, p->from, p->count);
+            continue;
+        }
         gcoll_scale(p->to, p->from, p->count, multiple->type, multiple->factors[0]);
         if (multiple->factors[1] != 0)
             gcoll_scale(p->to, p->to, p->count, multiple->type, multiple->factors[1]);

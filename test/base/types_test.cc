@@ -112,6 +112,20 @@ TEST(Types, ParseRejectsWithTheAllowedNames) {
         << "crowded out by the name";
 }
 
+// Outputs are asked for by name, and written on success alone.
+TEST(Types, ParseNeedsSomewhereToWrite) {
+    const auto says = [](gcoll_status status, const char *text) {
+        EXPECT_EQ(status, GCOLL_ERR_INVALID) << text;
+        EXPECT_STREQ(gcoll_last_error(), text);
+    };
+    says(gcoll_type_parse("int8", nullptr), "type: is NULL");
+    says(gcoll_op_parse("sum", nullptr), "op: is NULL");
+    says(gcoll_codec_parse("bf16", nullptr), "codec: is NULL");
+    gcoll_codec codec = {GCOLL_CODEC_FP16, 0, 0, 0};
+    EXPECT_EQ(gcoll_codec_parse("bf17", &codec), GCOLL_ERR_INVALID);
+    EXPECT_EQ(codec.kind, GCOLL_CODEC_FP16) << "written on failure";
+}
+
 TEST(Ops, ParseRejectsWithTheAllowedNames) {
     for (const char *name : {"", "Sum", "average", "sum,", "and"}) {
         gcoll_op op = GCOLL_MAX;

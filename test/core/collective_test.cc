@@ -387,4 +387,37 @@ TEST_P(Large, EveryAlgorithm) {
 
 INSTANTIATE_TEST_SUITE_P(Some, Large, testing::Combine(testing::Values(2u, 5u), transports()), place_name);
 
+// With one rank there is nothing to combine, and yet a truth value is 0 or 1, in every form of a call.
+TEST(LogicalOperations, OfOneContributionAreZeroOrOne) {
+    const std::vector<int16_t> values = {0, 1, -7, 300, 0x100}, truths = {0, 1, 1, 1, 1};
+    run_threads(1, "inproc", [&](uint32_t, gcoll_context *context) {
+        for (const gcoll_op op : {GCOLL_LAND, GCOLL_LOR, GCOLL_LXOR}) {
+            SCOPED_TRACE(gcoll_op_name(op));
+            std::vector<int16_t> input = values, output(values.size(), 9);
+            const uint64_t count = values.size();
+            EXPECT_GCOLL_OK(
+                gcoll_allreduce(context, input.data(), output.data(), count, GCOLL_INT16, op, nullptr));
+            EXPECT_EQ(output, truths);
+            output.assign(count, 9);
+            EXPECT_GCOLL_OK(
+                gcoll_reduce(context, input.data(), output.data(), count, GCOLL_INT16, op, 0, nullptr));
+            EXPECT_EQ(output, truths);
+            output.assign(count, 9);
+            EXPECT_GCOLL_OK(
+                gcoll_reduce_scatter(context, input.data(), output.data(), count, GCOLL_INT16, op, nullptr));
+            EXPECT_EQ(output, truths);
+            output.assign(count, 9);
+            gcoll_request *started = nullptr;
+            ASSERT_GCOLL_OK(gcoll_allreduce_start(context, input.data(), output.data(), count, GCOLL_INT16,
+                                                  op, nullptr, &started));
+            EXPECT_GCOLL_OK(gcoll_request_wait(&started));
+            EXPECT_EQ(output, truths);
+            EXPECT_EQ(input, values) << "the input was written";
+            EXPECT_GCOLL_OK(
+                gcoll_allreduce(context, input.data(), input.data(), count, GCOLL_INT16, op, nullptr));
+            EXPECT_EQ(input, truths) << "in place";
+        }
+    });
+}
+
 } // namespace
