@@ -295,6 +295,11 @@ TEST(Bench, Factors) {
                      "--iterations=2", "--prescale=0.5", "--postscale=2", form});
             EXPECT_EQ(result.status, 0) << collective << " " << form << ": " << result.err << result.out;
         }
+    for (const char *type : {"float8_e5m2", "bfloat16", "float32", "complex128"}) { // sums of 0 become -0
+        outcome result = run({"--local=2", "--transport=inproc", "--bytes=16Ki", "--iterations=2", "--type",
+                              type, "--prescale=-2", "--postscale=-0.5"});
+        EXPECT_EQ(result.status, 0) << type << ": " << result.err << result.out;
+    }
     outcome refused =
         run({"--local=2", "--transport=inproc", "--type=int32", "--no-check", "--prescale=2", "--bytes=64"});
     EXPECT_EQ(refused.status, 1);
