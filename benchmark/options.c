@@ -247,7 +247,7 @@ static bool check_codec(const bench_options *o) {
         cli_complain("--codec: found with --device %s; allowed is host", o->device);
         return false;
     }
-    if (reduces && o->order > GCOLL_ORDER_ANY) {
+    if (reduces && o->size > 1 && o->order > GCOLL_ORDER_ANY) {
         cli_complain("--codec: is %s with --order %s; allowed is one of the two", o->codec,
                      o->order == GCOLL_ORDER_PAIRS ? "pairs" : "left");
         return false;
