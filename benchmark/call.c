@@ -46,7 +46,8 @@ static void prepare_common(bench_call *call) {
         call->common.prescale = state->options->prescale;
         call->common.postscale = state->options->postscale;
     }
-    call->common.codec = state->options->codec;
+    if (bench_takes_codec(call->what->collective))
+        call->common.codec = state->options->codec;
     if (state->options->inputs > 1 && call->what->collective == GCOLL_REDUCE_SCATTER) {
         call->common.buffers = state->options->inputs;
         call->common.inputs = (const void *const *)(call->in_place ? state->out : state->in);

@@ -74,6 +74,18 @@ static bool read_factor(const cli_flag *flag, const char *text, void *to) {
     return true;
 }
 
+/* None of its texts is a codec: that is left out. */
+static bool read_codec(const cli_flag *flag, const char *text, void *to) {
+    gcoll_codec codec;
+    (void)flag;
+    if (gcoll_codec_parse(text, &codec) != GCOLL_OK) {
+        cli_complain("--%s", gcoll_last_error());
+        return false;
+    }
+    *(const char **)to = codec.kind != GCOLL_CODEC_NONE ? text : NULL;
+    return true;
+}
+
 static bool read_local_reduction(const cli_flag *flag, const char *text, void *to) {
     return gcoll_memory_local_parse(text, to) == GCOLL_OK ||
            cli_bad(flag->name, text, "one of auto, host, device, peer, nccl");
@@ -137,7 +149,7 @@ static const cli_flag rows[] = {
     {"--postscale", "F", "and the result by this (none)", NULL, CLI_OTHER(read_factor, postscale)},
     {"--codec", "NAME",
      "bf16, fp16, int8:block=128, fp8:block=32, ...,seed=1: how messages carry float32 (none)", NULL,
-     CLI_TEXT(codec)},
+     CLI_OTHER(read_codec, codec)},
     {"--inputs", "N", "allreduce, reduce_scatter, broadcast: buffers of each rank", "1",
      CLI_WHOLE32(inputs, 1, MOST_INPUTS)},
     {"--device", "WHICH", "where buffers are: host, or in turn on cuda[:N[,N]...], cuda:all (host)", NULL,

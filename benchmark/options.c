@@ -201,9 +201,19 @@ static bool is_power_of_two(double factor) {
     return fabs(frexp(factor, &exponent)) == 0.5;
 }
 
+/* Floats and complex numbers: integers have bit operations, and no others have averages. */
+static bool takes_factors(gcoll_type type) {
+    return gcoll_op_check(type, GCOLL_AVG) == GCOLL_OK && gcoll_op_check(type, GCOLL_BAND) != GCOLL_OK;
+}
+
 /* The results that are checked are those of inputs without factors. */
 static bool check_factors(const bench_options *o) {
     const double pre = o->prescale != 0 ? o->prescale : 1, post = o->postscale != 0 ? o->postscale : 1;
+    if ((o->prescale != 0 || o->postscale != 0) && !takes_factors(o->type)) {
+        cli_complain("%s: found with --type %s; allowed are types of floating-point or complex numbers",
+                     o->prescale != 0 ? "--prescale" : "--postscale", gcoll_type_name(o->type));
+        return false;
+    }
     if (o->no_check ||
         (pre * post == 1 && is_power_of_two(pre) && (o->op == GCOLL_SUM || o->op == GCOLL_AVG)))
         return true;
@@ -216,8 +226,33 @@ static bool check_factors(const bench_options *o) {
     return false;
 }
 
-static bool takes_codec(gcoll_collective c) {
-    return c == GCOLL_ALLREDUCE || c == GCOLL_REDUCE_SCATTER || c == GCOLL_ALLGATHER || c == GCOLL_BROADCAST;
+static bool reduces_by_codec(gcoll_collective c) {
+    return gcoll_collective_reduces(c) && bench_takes_codec(c);
+}
+
+/* The ranks would refuse these, too. */
+static bool check_codec(const bench_options *o) {
+    const bool reduces = any_case(o, reduces_by_codec);
+    if (!o->codec)
+        return true;
+    if (o->type != GCOLL_FLOAT32) {
+        cli_complain("--codec: found with --type %s; allowed is float32", gcoll_type_name(o->type));
+        return false;
+    }
+    if (reduces && o->op != GCOLL_SUM && o->op != GCOLL_AVG) {
+        cli_complain("--codec: found with --op %s; allowed are sum, avg", gcoll_op_name(o->op));
+        return false;
+    }
+    if (o->on_device) {
+        cli_complain("--codec: found with --device %s; allowed is host", o->device);
+        return false;
+    }
+    if (reduces && o->size > 1 && o->order > GCOLL_ORDER_ANY) {
+        cli_complain("--codec: is %s with --order %s; allowed is one of the two", o->codec,
+                     o->order == GCOLL_ORDER_PAIRS ? "pairs" : "left");
+        return false;
+    }
+    return true;
 }
 
 /* Refuses flags that have no effect: they are mistakes. */
@@ -234,7 +269,7 @@ static bool check_meaning(const bench_options *o) {
         {o->postscale != 0, gcoll_collective_reduces, "--postscale", "reduces"},
         {o->in_place, gcoll_collective_takes_in_place, "--in-place", "works in place"},
         {o->exchanges > 0, bench_has_exchanges, "--exchanges", "has a number of exchanges"},
-        {o->codec, takes_codec, "--codec", "takes a codec"},
+        {o->codec, bench_takes_codec, "--codec", "takes a codec"},
         {o->inputs > 1, gcoll_collective_takes_buffers, "--inputs", "takes more than one input a rank"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
@@ -255,10 +290,8 @@ static bool check_meaning(const bench_options *o) {
                      gcoll_type_name(o->type));
         return false;
     }
-    if (o->codec && o->type != GCOLL_FLOAT32) {
-        cli_complain("--codec: found with --type %s; allowed is float32", gcoll_type_name(o->type));
+    if (!check_codec(o))
         return false;
-    }
     if (o->rounding && o->op != GCOLL_SUM && o->op != GCOLL_AVG) {
         cli_complain("--rounding: found with --op %s; allowed are sum, avg", gcoll_op_name(o->op));
         return false;

@@ -285,18 +285,24 @@ static bool check_flags(const bench_options *o) {
     const struct {
         const char *flag;
         bool given;
-    } others[] = {{"--collective", o->collective != NULL},
-                  {"--algorithm", o->algorithm != NULL},
-                  {"--root", o->root > 0},
-                  {"--exchanges", o->exchanges > 0},
-                  {"--inputs", o->inputs > 1},
-                  {"--device", o->on_device},
-                  {"--tune", o->tune != NULL},
-                  {"--tune-check", o->tune_check},
-                  {"--network-out", o->network_out != NULL}};
+        const char *allowed;
+    } others[] = {{"--collective", o->collective != NULL, NULL},
+                  {"--algorithm", o->algorithm != NULL, NULL},
+                  {"--root", o->root > 0, NULL},
+                  {"--exchanges", o->exchanges > 0, NULL},
+                  {"--inputs", o->inputs > 1, NULL},
+                  {"--device", o->on_device, NULL},
+                  {"--codec", o->codec != NULL, NULL},
+                  {"--order", o->order > GCOLL_ORDER_ANY, "any"},
+                  {"--same", o->same >= 0 && o->same != GCOLL_SAME_NOWHERE, "nowhere"},
+                  {"--tune", o->tune != NULL, NULL},
+                  {"--tune-check", o->tune_check, NULL},
+                  {"--network-out", o->network_out != NULL, NULL}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         if (others[i].given) {
-            cli_complain("%s: found with --plan, whose file says what is run", others[i].flag);
+            cli_complain("%s: found with --plan, whose file says what is run; allowed is %s%sto leave it out",
+                         others[i].flag, others[i].allowed ? others[i].allowed : "",
+                         others[i].allowed ? ", or " : "");
             return false;
         }
     return true;

@@ -17,7 +17,7 @@ typedef struct cell {
     char text[160];
 } cell;
 
-#define CELLS_MAX 42
+#define CELLS_MAX 46
 
 /* Columns of devices in a table, and their units. */
 #define DEVICE_HEAD  "   copy reduce    net   both copies ev reduce ev    pinned"
@@ -118,6 +118,27 @@ static void add_arrivals(cells *row, const bench_report *report, const bench_res
     add_real(row, "imbalance", has_imbalance(f), f->imbalance_us / f->message_us, 3);
 }
 
+/* How a factor reads everywhere. */
+#define FACTOR "%.9g"
+
+static void add_factor(cells *row, const char *key, bool applies, double factor) {
+    if (!(factor != 0))
+        return;
+    cell *c = add(row, key, false);
+    if (applies)
+        (void)snprintf(c->text, sizeof c->text, FACTOR, factor);
+}
+
+/* As with rounding. */
+static void add_changes(cells *row, const bench_options *o, gcoll_collective collective) {
+    if (o->checksum)
+        add_text(row, "checksum", "crc32c");
+    if (o->codec)
+        add_text(row, "codec", bench_takes_codec(collective) ? o->codec : "");
+    add_factor(row, "prescale", gcoll_collective_reduces(collective), o->prescale);
+    add_factor(row, "postscale", gcoll_collective_reduces(collective), o->postscale);
+}
+
 static bool has_monitor(const bench_options *o) {
     return o->monitor != BENCH_MONITOR_OFF;
 }
@@ -149,8 +170,7 @@ static void fill_cells(const bench_report *report, const bench_result *result, c
     add_rounding(row, report, result);
     add_devices(row, report, result);
     add_arrivals(row, report, result);
-    if (options->checksum)
-        add_text(row, "checksum", "crc32c");
+    add_changes(row, options, result->collective);
 }
 
 static struct json_object *json_of(const cell *c) {
@@ -158,7 +178,7 @@ static struct json_object *json_of(const cell *c) {
         return NULL; /* json-c's null */
     if (c->is_text)
         return json_object_new_string(c->text);
-    if (strchr(c->text, '.'))
+    if (c->text[strspn(c->text, "0123456789")] != '\0')
         return json_object_new_double_s(strtod(c->text, NULL), c->text);
     return json_object_new_uint64(strtoull(c->text, NULL, 10));
 }
@@ -202,6 +222,16 @@ static void print_csv(FILE *file, const cells *row, bool header) {
     (void)fputc('\n', file);
 }
 
+static void print_changes(FILE *file, const bench_options *o, gcoll_collective collective) {
+    const bool reduces = gcoll_collective_reduces(collective);
+    if (o->codec && bench_takes_codec(collective))
+        (void)fprintf(file, ", codec %s", o->codec);
+    if (reduces && o->prescale != 0)
+        (void)fprintf(file, ", prescale " FACTOR, o->prescale);
+    if (reduces && o->postscale != 0)
+        (void)fprintf(file, ", postscale " FACTOR, o->postscale);
+}
+
 static void print_table_head(const bench_report *report, const bench_result *result) {
     const bench_options *options = report->options;
     FILE *file = report->file;
@@ -236,6 +266,7 @@ static void print_table_head(const bench_report *report, const bench_result *res
         (void)fprintf(file, ", same %s", bench_same(options) == GCOLL_SAME_IN_RUNS ? "in runs" : "nowhere");
     if (gcoll_collective_reduces(result->collective) && options->order > GCOLL_ORDER_ANY)
         (void)fprintf(file, ", order %s", options->order == GCOLL_ORDER_PAIRS ? "pairs" : "left");
+    print_changes(file, options, result->collective);
     (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",
                   options->rounding ? "  rounding" : "", report->has_devices ? DEVICE_HEAD : "",

@@ -70,8 +70,13 @@ static bool share_devices(bench_state *state) {
 
 static bool make_values(const bench_state *state, const bench_case *what, bench_values *values) {
     const bench_options *options = state->options;
-    return bench_values_create(options->type, options->op, (uint64_t)options->size * options->inputs,
-                               gcoll_collective_reduces(what->collective), values);
+    const bool reduces = gcoll_collective_reduces(what->collective);
+    if (!bench_values_create(options->type, options->op, (uint64_t)options->size * options->inputs, reduces,
+                             values))
+        return false;
+    if (reduces && options->postscale < 0)
+        bench_values_negate_zeros(values);
+    return true;
 }
 
 /* All sizes of one case. False: give up. */

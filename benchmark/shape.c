@@ -6,6 +6,10 @@ bool bench_has_exchanges(gcoll_collective c) {
     return c == GCOLL_PAIRWISE_EXCHANGE;
 }
 
+bool bench_takes_codec(gcoll_collective c) {
+    return c == GCOLL_ALLREDUCE || c == GCOLL_REDUCE_SCATTER || c == GCOLL_ALLGATHER || c == GCOLL_BROADCAST;
+}
+
 double bench_bus_factor(gcoll_collective c, uint32_t ranks) {
     double others = (double)(ranks - 1) / ranks;
     if (c == GCOLL_ALLREDUCE)

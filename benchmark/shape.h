@@ -15,6 +15,7 @@ bench_piece bench_input_piece(const bench_call *call, uint32_t k, uint64_t at);
 bench_piece bench_output_piece(const bench_call *call, uint64_t at);
 
 bool bench_has_exchanges(gcoll_collective collective);
+bool bench_takes_codec(gcoll_collective collective);
 double bench_bus_factor(gcoll_collective collective, uint32_t ranks);
 /* Elements of the vector: `count` or, where all blocks must be equal, the next multiple of ranks below. */
 uint64_t bench_round_count(gcoll_collective collective, uint64_t count, uint32_t ranks);

@@ -295,6 +295,33 @@ bool bench_values_create(gcoll_type type, gcoll_op op, uint64_t total, bool redu
     return true;
 }
 
+/* Turns +0 of a float into -0, in place, if some contribution to it is not 0. */
+static void negate_cancelled(unsigned char *place, gcoll_type type, bool cancelled) {
+    const size_t bytes = gcoll_type_size(type);
+    static const unsigned char zero[sizeof(double)];
+    if (cancelled && memcmp(place, zero, bytes) == 0)
+        place[bytes - 1] = 0x80; /* the byte with the sign */
+}
+
+void bench_values_negate_zeros(bench_values *values) {
+    const type_range *range = &ranges[values->type];
+    const bool is_complex = range->shape == SHAPE_COMPLEX;
+    const gcoll_type part = is_complex ? range->first : values->type;
+    recipe r = {*range, values->op, values->total};
+    for (uint32_t i = 0; i < BENCH_PERIOD; i++) {
+        unsigned char *place = values->result + i * values->element_bytes;
+        bool first = false, second = false; /* some contribution is not 0 */
+        for (uint64_t g = 0; g < values->total; g++) {
+            const number x = contribution(&r, g, i);
+            first = first || x.first != 0;
+            second = second || x.second != 0;
+        }
+        negate_cancelled(place, part, first);
+        if (is_complex)
+            negate_cancelled(place + gcoll_type_size(part), part, second);
+    }
+}
+
 const unsigned char *bench_values_of(bench_values *values, int64_t owner) {
     if (owner == BENCH_RESULT)
         return values->result;

@@ -33,6 +33,10 @@ typedef struct bench_values {
 /* Every result is exact in every order of evaluation, as all partial results are small integers. Contributor
  * g is buffer g % inputs of rank g / inputs. */
 bool bench_values_create(gcoll_type type, gcoll_op op, uint64_t total, bool reduces, bench_values *values);
+/* Gives results that are 0 the sign that negative factors of inputs and of the result leave: sums of floats
+ * that cancel are +0, which a negative factor makes -0. Where all inputs are 0, both factors turn the sign.
+ */
+void bench_values_negate_zeros(bench_values *values);
 /* What `owner` has. Valid until the next call. */
 const unsigned char *bench_values_of(bench_values *values, int64_t owner);
 void bench_values_free(bench_values *values);

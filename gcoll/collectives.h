@@ -165,9 +165,9 @@ typedef struct gcoll_collective_options {
      * The result has errors, which docs/codecs.md bounds; those of an allreduce, an allgather and a
      * broadcast, also at the sender or the root, have the same bits on every rank. ",seed=7" (bf16 and fp16:
      * ":seed=7") rounds at random, by a seed that is the same on every rank. With an infinity or a NaN in a
-     * block, int8 and fp8 make all of the block NaN. UNSUPPORTED: another type or operation, buffers in
-     * device memory, lists of buffers, or an algorithm that cannot. memory_limit_bytes does not count the
-     * memory of encoded messages. */
+     * block, int8 and fp8 make all of the block NaN. UNSUPPORTED: another type or operation, an order (of a
+     * reduction by several ranks), buffers in device memory, lists of buffers, or an algorithm that cannot.
+     * memory_limit_bytes does not count the memory of encoded messages. */
     const char *codec;
 } gcoll_collective_options;
 

@@ -129,8 +129,9 @@ GCOLL_API gcoll_status gcoll_codec_parse(const char *text, gcoll_codec *codec);
  * adds what an earlier rounding has lost, rounds, keeps what this one loses, and gives the rounded numbers to
  * gcoll_allreduce, whose first encoding then changes nothing (docs/codecs.md). NULL, "" and "none" copy.
  * codec: a text as options.codec takes it. input, output: count elements; the same buffer, or apart. call:
- * with a seed, a number that is another one for each call; else without effect. INVALID: a codec that is
- * none, or NULL in place of a buffer. Any thread. */
+ * with a seed, a number that is another one for each call; else without effect.
+ *
+ * INVALID: a text that names no codec, or NULL in place of a buffer. Any thread. */
 GCOLL_API gcoll_status gcoll_codec_round(const char *codec, const float *input, float *output, uint64_t count,
                                          uint64_t call);
 

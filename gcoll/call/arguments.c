@@ -242,8 +242,9 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
                                                : GCOLL_OK;
 }
 
-/* Reads options.codec; device memory is found later. */
-static gcoll_status set_codec(gcoll_call *call, const gcoll_given *given, const char *text) {
+/* Reads options.codec; device memory is found later. The call has its order already, which sums that are
+ * rounded on the way do not keep. size: ranks; one alone rounds nothing. */
+static gcoll_status set_codec(gcoll_call *call, uint32_t size, const gcoll_given *given, const char *text) {
     gcoll_codec codec;
     gcoll_status status = gcoll_codec_parse(text, &codec);
     if (status != GCOLL_OK || !gcoll_codec_is_set(&codec))
@@ -259,6 +260,10 @@ static gcoll_status set_codec(gcoll_call *call, const gcoll_given *given, const 
     if (gcoll_collective_reduces(given->collective) && given->op != GCOLL_SUM && given->op != GCOLL_AVG)
         return gcoll_error(GCOLL_ERR_UNSUPPORTED, "options.codec: is '%s' for op %s; allowed are sum and avg",
                            text, gcoll_op_name(given->op));
+    if (size > 1 && gcoll_call_order(call) != GCOLL_ORDER_ANY)
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "options.codec: is '%s' with options.order %s; allowed is one of the two", text,
+                           gcoll_order_name(gcoll_call_order(call)));
     if (given->lists_input || given->lists_output)
         return gcoll_error(
             GCOLL_ERR_UNSUPPORTED,
@@ -820,7 +825,7 @@ static gcoll_status set_call(gcoll_arguments *arguments, gcoll_context *context,
     if (status == GCOLL_OK)
         status = set_user_op(arguments, options);
     if (status == GCOLL_OK)
-        status = set_codec(call, given, options->codec);
+        status = set_codec(call, context->size, given, options->codec);
     if (status == GCOLL_OK)
         status = set_counts_at_root(call, given, options->counts_at_root);
     if (status == GCOLL_OK)

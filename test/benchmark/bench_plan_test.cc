@@ -100,13 +100,19 @@ TEST(BenchPlan, AFileOfOneSizeIsRunAtThatSize) {
     ASSERT_EQ(o.status, 0) << o.err;
     EXPECT_TRUE(contains(o.out, "\"bytes\":16,") || contains(o.out, "\"bytes\": 16,")) << o.out;
     EXPECT_EQ(run_plan(pair, {"--bytes=16", "--local=2"}).status, 0);
-    const strings wrong[] = {{"--bytes=32", "--bytes: is 32; allowed with --plan is 16"},
-                             {"--local=3", "--local: is 3; allowed with --plan is 2, the ranks of '"},
-                             {"--collective=allgather", "--collective: found with --plan"},
-                             {"--algorithm=ring", "--algorithm: found with --plan"},
-                             {"--inputs=2", "--inputs: found with --plan"},
-                             {"--root=1", "--root: found with --plan"},
-                             {"--tune=x", "--tune: found with --plan"}};
+    const strings wrong[] = {
+        {"--bytes=32", "--bytes: is 32; allowed with --plan is 16"},
+        {"--local=3", "--local: is 3; allowed with --plan is 2, the ranks of '"},
+        {"--collective=allgather", "--collective: found with --plan"},
+        {"--algorithm=ring", "--algorithm: found with --plan"},
+        {"--inputs=2",
+         "--inputs: found with --plan, whose file says what is run; allowed is to leave it out"},
+        {"--codec=bf16", "--codec: found with --plan"},
+        {"--order=left",
+         "--order: found with --plan, whose file says what is run; allowed is any, or to leave it out"},
+        {"--same=ranks", "allowed is nowhere, or to leave it out"},
+        {"--root=1", "--root: found with --plan"},
+        {"--tune=x", "--tune: found with --plan"}};
     for (const strings &row : wrong) {
         const outcome refused = run_plan(pair, {row[0]});
         EXPECT_EQ(refused.status, 2) << row[0];

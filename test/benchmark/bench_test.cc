@@ -73,6 +73,16 @@ TEST(Bench, BadFlagsSayWhatIsAllowed) {
         {{"--postscale=nan"}, "a finite number other than 0"},
         {{"--prescale=3"}, "allowed are powers of two whose product is 1"},
         {{"--prescale=2", "--postscale=0.5", "--op=max"}, "allowed are powers of two whose product is 1"},
+        {{"--prescale=2", "--type=int32"},
+         "--prescale: found with --type int32; allowed are types of floating-point or complex numbers"},
+        {{"--postscale=2", "--type=int32_int32", "--op=minloc", "--no-check"},
+         "--postscale: found with --type int32_int32"},
+        {{"--codec=bf17"}, "--codec: is 'bf17'; allowed are none, bf16, "},
+        {{"--codec=int8:block=3"}, "--codec: int8: block is 3; allowed are multiples of 8"},
+        {{"--codec=bf16", "--op=max"}, "--codec: found with --op max; allowed are sum, avg"},
+        {{"--codec=bf16", "--type=int32"}, "--codec: found with --type int32; allowed is float32"},
+        {{"--codec=bf16", "--order=left"}, "--codec: is bf16 with --order left; allowed is one of the two"},
+        {{"--codec=bf16", "--collective=reduce"}, "--codec: is set with --collective reduce"},
         {{"--prescale=2", "--collective=allgather", "--no-check"},
          "--prescale: is set with --collective allgather"},
         {{"--collective=broadcast", "--algorithm=ring"}, "binomial"},
@@ -295,10 +305,43 @@ TEST(Bench, Factors) {
                      "--iterations=2", "--prescale=0.5", "--postscale=2", form});
             EXPECT_EQ(result.status, 0) << collective << " " << form << ": " << result.err << result.out;
         }
-    outcome refused =
-        run({"--local=2", "--transport=inproc", "--type=int32", "--no-check", "--prescale=2", "--bytes=64"});
-    EXPECT_EQ(refused.status, 1);
-    EXPECT_TRUE(contains(refused.err, "options.prescale: is 2, but type is int32")) << refused.err;
+    for (const char *type : {"float8_e5m2", "bfloat16", "float32", "complex128"}) { // sums of 0 become -0
+        outcome result = run({"--local=2", "--transport=inproc", "--bytes=16Ki", "--iterations=2", "--type",
+                              type, "--prescale=-2", "--postscale=-0.5"});
+        EXPECT_EQ(result.status, 0) << type << ": " << result.err << result.out;
+    }
+}
+
+// Collectives that take no codec, or reduce nothing, run without it, and do not say that they had it.
+TEST(Bench, CodecAndFactorsAreSaid) {
+    const strings common = {"--local=3",    "--transport=inproc", "--collective=all", "--bytes=4,4Ki",
+                            "--codec=bf16", "--iterations=2",     "--prescale=-2",    "--postscale=-0.5"};
+    strings flags = common;
+    const outcome table = run(flags);
+    EXPECT_EQ(table.status, 0) << table.err;
+    for (const char *head : {"# allreduce: 3 ranks, inproc, float32, sum, out of place, codec bf16, prescale "
+                             "-2, postscale -0.5\n",
+                             "# allgather: 3 ranks, inproc, float32, out of place, codec bf16\n",
+                             "# gather: 3 ranks, inproc, float32, out of place, root 0\n",
+                             "# reduce: 3 ranks, inproc, float32, sum, out of place, root 0, prescale -2, "
+                             "postscale -0.5\n"})
+        EXPECT_TRUE(contains(table.out, head)) << head << table.out;
+    flags.push_back("--format=json");
+    const outcome result = run(flags);
+    EXPECT_EQ(result.status, 0) << result.err;
+    for (const char *name : {"allreduce", "allgather", "reduce", "barrier"}) {
+        const bool is_coded = name[0] == 'a', reduces = contains(name, "reduce");
+        const std::string wanted = std::string(",\"codec\":") + (is_coded ? "\"bf16\"" : "null") +
+                                   ",\"prescale\":" + (reduces ? "-2" : "null") +
+                                   ",\"postscale\":" + (reduces ? "-0.5" : "null") + "}";
+        for (const std::string &line : lines(result.out))
+            if (contains(line, "{\"collective\":\"" + std::string(name) + "\""))
+                EXPECT_TRUE(contains(line, wanted)) << wanted << line;
+    }
+    const outcome plain =
+        run({"--local=2", "--transport=inproc", "--bytes=4", "--codec=none", "--format=json"});
+    EXPECT_EQ(plain.status, 0) << plain.err;
+    EXPECT_FALSE(contains(plain.out, "codec")) << plain.out;
 }
 
 TEST_P(Transport, EveryAlgorithmInEveryMode) {

@@ -14,7 +14,7 @@ import unittest
 
 BENCH = os.environ["GCOLL_BENCH"]
 KINDS = ("collective", "ranks", "transport", "inputs", "type", "op", "device", "local_reduction", "arrival", "compute_ms",
-         "monitor", "checksum")
+         "monitor", "checksum", "codec", "prescale", "postscale")
 EMPTY = {"meta", "br"}
 
 
@@ -141,6 +141,23 @@ class Report(unittest.TestCase):
         self.check_tables(page, lines_of(self.results))
         self.assertEqual(len(page.tables), 10)
         self.check_loads_nothing(page, self.text)
+
+    def test_runs_with_and_without_a_codec_are_told_apart(self):
+        common = ("--local", "2", "--bytes", "4Ki", "--algorithm", "ring")
+        self.run_bench(*common)
+        with open(self.results, encoding="utf-8") as file:
+            plain = file.read()
+        self.run_bench(*common, "--codec", "int8:block=128,seed=7", "--prescale", "-2", "--postscale", "-0.5")
+        with open(self.results, "a", encoding="utf-8") as file:
+            file.write(plain)
+        done = bench("--results", self.results, "--report", self.page)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.page, encoding="utf-8") as file:
+            page = Page(file.read())
+        self.check_tables(page, lines_of(self.results))
+        head = "allreduce, 2 ranks, inproc, float32, sum"
+        self.assertEqual([heading for heading, _, _ in page.tables],
+                         [head + ", codec int8:block=128,seed=7, prescale -2, postscale -0.5", head])
 
     def test_paced_calls_have_their_columns(self):
         page = self.run_bench("--local", "3", "--bytes", "1Ki,4Ki", "--arrival", "one-late:1ms", "--no-check")

@@ -232,18 +232,57 @@ TEST_P(CodecCalls, NoTree) {
             for (gcoll_order order : {GCOLL_ORDER_PAIRS, GCOLL_ORDER_LEFT}) {
                 gcoll_allreduce_options options = allreduce_options("bf16");
                 options.order = order;
-                Floats x(10, 1.0f);
-                const gcoll_status status =
-                    gcoll_allreduce(context, nullptr, x.data(), 10, GCOLL_FLOAT32, GCOLL_SUM, &options);
-                if (gcoll_context_size(context) == 1) { // nothing is sent
-                    EXPECT_GCOLL_OK(status);
-                    continue;
+                gcoll_collective_options general;
+                gcoll_collective_options_init(&general);
+                general.codec = options.codec;
+                general.order = order;
+                const std::string refusal = "options.codec: is 'bf16' with options.order " +
+                                            std::string(order == GCOLL_ORDER_PAIRS ? "pairs" : "left") +
+                                            "; allowed is one of the two";
+                Floats x(10, 1.0f), blocks(10 * gcoll_context_size(context), 1.0f);
+                const auto expect = [&](gcoll_status status) {
+                    if (gcoll_context_size(context) == 1) { // nothing is sent
+                        EXPECT_GCOLL_OK(status);
+                        return;
+                    }
+                    EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED);
+                    EXPECT_TRUE(says(refusal)) << gcoll_last_error();
+                };
+                for (const char *algorithm : {"auto", "linear"}) {
+                    options.algorithm = algorithm;
+                    expect(
+                        gcoll_allreduce(context, nullptr, x.data(), 10, GCOLL_FLOAT32, GCOLL_SUM, &options));
                 }
-                EXPECT_EQ(status, GCOLL_ERR_UNSUPPORTED);
-                EXPECT_NE(std::string(gcoll_last_error()).find("for a codec"), std::string::npos)
-                    << gcoll_last_error();
+                expect(gcoll_reduce_scatter(context, blocks.data(), x.data(), 10, GCOLL_FLOAT32, GCOLL_SUM,
+                                            &general));
+                EXPECT_GCOLL_OK(
+                    gcoll_allgather(context, x.data(), blocks.data(), 10, GCOLL_FLOAT32, &general));
             }
             gcoll_barrier(context, nullptr);
+        });
+}
+
+// What the codec would round stays as it is.
+TEST(CodecAlone, OneRankRoundsNothing) {
+    run_threads(
+        job_on("inproc", 1),
+        [](uint32_t, gcoll_context *context) {
+            const gcoll_allreduce_options options = allreduce_options("bf16");
+            gcoll_broadcast_options broadcast;
+            gcoll_broadcast_options_init(&broadcast);
+            gcoll_collective_options general;
+            gcoll_collective_options_init(&general);
+            broadcast.codec = general.codec = options.codec;
+            const Floats x(10, 1.0f + 0x1p-20f);
+            Floats sum(10), scattered(10), gathered(10), copied = x;
+            EXPECT_GCOLL_OK(
+                gcoll_allreduce(context, x.data(), sum.data(), 10, GCOLL_FLOAT32, GCOLL_SUM, &options));
+            EXPECT_GCOLL_OK(gcoll_reduce_scatter(context, x.data(), scattered.data(), 10, GCOLL_FLOAT32,
+                                                 GCOLL_SUM, &general));
+            EXPECT_GCOLL_OK(gcoll_allgather(context, x.data(), gathered.data(), 10, GCOLL_FLOAT32, &general));
+            EXPECT_GCOLL_OK(gcoll_broadcast(context, copied.data(), 10, GCOLL_FLOAT32, 0, &broadcast));
+            for (const Floats &result : {sum, scattered, gathered, copied})
+                EXPECT_EQ(x, result);
         });
 }
 

@@ -236,6 +236,13 @@ class Pages(unittest.TestCase):
     def test_references(self):
         self.assertEqual(problems_of_references(TREE, PAGES), [])
 
+    def test_items_of_a_list_are_whole(self):
+        """The rules of types, whose second lines stand below the first ones."""
+        text = Page(PAGES, "gcoll-types", "7").parts["DESCRIPTION"]
+        self.assertNotIn("\n.nf\n", text.partition("\nConstants")[0].partition(".SS")[0])
+        for rule in ("result is rounded once, to nearest even; a NaN stays a NaN.", "min(-0,+0) is -0 and max(-0,+0) is +0."):
+            self.assertIn(rule, flat(text))
+
     def test_variables(self):
         self.assertEqual(problems_of_variables(TREE, PAGES), [])
 

@@ -67,6 +67,18 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
+def _bullets(part: Sequence[str]) -> List[Tuple[str, str]]:
+    """Marks and texts of a list whose first line is an item; a line that is none goes on with the item before it."""
+    items: List[Tuple[str, str]] = []
+    for text in part:
+        mark = re.match(r"\s*(- |\d+\. )(.*)", text)
+        if _indent(text) == _indent(part[0]) and mark:
+            items.append((mark.group(1).strip(), mark.group(2)))
+        else:
+            items[-1] = (items[-1][0], items[-1][1] + " " + text.strip())
+    return items
+
+
 def comment_blocks(lines: List[str], offset: int = 3) -> List[Block]:
     """The parts of a comment, whose lines keep their indentation. offset: columns before the text in the header."""
     blocks: List[Block] = []
@@ -78,6 +90,14 @@ def comment_blocks(lines: List[str], offset: int = 3) -> List[Block]:
         if not line.strip():
             gap, paragraph = True, None
             number += 1
+            continue
+        if line.startswith(" - "):  # a list that stands one column within its text
+            begin, paragraph = number, None
+            while number < len(lines) and (lines[number].startswith(" - ") or _indent(lines[number]) > 1):
+                number += 1
+            blocks.append(Block("bullets", gap))
+            blocks[-1].items = _bullets(lines[begin:number])
+            gap = False
             continue
         if _indent(line) < 2:
             ends = number > 0 and lines[number - 1].rstrip()[-1:] in (".", ":", ")") and (
@@ -105,12 +125,7 @@ def comment_blocks(lines: List[str], offset: int = 3) -> List[Block]:
         heads = [text for text in part if _indent(text) == outer]
         if outer < 4 and all(re.match(r"\s*(- |\d+\. )", text) for text in heads):
             block.kind = "bullets"
-            for text in part:
-                mark = re.match(r"\s*(- |\d+\. )(.*)", text)
-                if _indent(text) == outer and mark:
-                    block.items.append((mark.group(1).strip(), mark.group(2)))
-                else:
-                    block.items[-1] = (block.items[-1][0], block.items[-1][1] + " " + text.strip())
+            block.items = _bullets(part)
         elif outer < 4 and all(len(re.split(r"\s{2,}", text.strip())) == 2 for text in heads):
             block.kind = "definitions"
             for text in part:

@@ -461,7 +461,7 @@ class Collectives(Generic[R]):
         """Reduces the arrays of all ranks, element by element, and gives the result to every rank.
 
         input: n elements. out: n elements; in place: the input. op: "sum", "product", "min", "max", "avg", "band",
-        "bor", "bxor", or a function (``UserOp``). Integers wrap around.
+        "bor", "bxor", "land", "lor", "lxor", "minloc", "maxloc", or a function (``UserOp``). Integers wrap around.
 
         >>> import gcoll, numpy
         >>> gcoll.run_local(3, lambda context: context.allreduce(numpy.array([1.5, context.rank])).tolist())
