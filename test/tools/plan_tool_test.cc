@@ -177,6 +177,24 @@ TEST(CommandLine, OutputThatCannotBeWritten) {
 // ---- list, show, explain
 // -----------------------------------------------------------------------------------------
 
+// What is said of a codec leads here.
+TEST(List, SaysWhichAlgorithmsTakeACodec) {
+    const auto takes = [](const std::string &collective, const std::string &algorithm) {
+        for (const json &r : records(plan({"list", "--collective=" + collective, "--format=json"})))
+            if (text(r, "algorithm") == algorithm)
+                return truth(r, "takes_codec");
+        ADD_FAILURE() << algorithm;
+        return false;
+    };
+    EXPECT_TRUE(takes("allreduce", "ring"));
+    EXPECT_FALSE(takes("allreduce", "bcube"));
+    EXPECT_FALSE(takes("reduce", "ring")) << "a reduce takes none";
+    const outcome all = plan({"list", "--collective=reduce_scatter"});
+    EXPECT_EQ(occurrences(all.out, "      codec    may be given\n"), 3u) << "all but spread: " << all.out;
+    const outcome o = plan({"stats", "--ranks=4", "--algorithm=bcube", "--codec=bf16"});
+    EXPECT_TRUE(contains(o.err, "`gcoll_plan list` has a line 'codec' for the algorithms that do")) << o.err;
+}
+
 TEST(List, ButterflysOptionsAndClaims) {
     outcome o = plan({"list", "--format=json"});
     ASSERT_EQ(o.status, 0);
