@@ -69,15 +69,11 @@ static bool run_job(const tool_options *o, const tool_shape *shape, tool_latenes
 }
 
 static bool measure(const report *r, const tool_options *o, const tool_target *target, finding *row) {
-    const gcoll_algorithm *a = target->choice.algorithm;
     tool_shape shape;
     tool_lateness found;
-    char name[256];
-    gcoll_choice_format(&target->choice, name, sizeof name);
-    if (!tool_shape_of(o, name, r->size, tool_elements(o, r->bytes), &shape))
+    if (!tool_target_shape(o, target, r->size, tool_elements(o, r->bytes), &shape, &row->applies))
         return false;
     gcoll_choice_format(&shape.choice, row->name, sizeof row->name);
-    row->applies = !a->applies || a->applies(&shape.problem) == GCOLL_OK;
     bool good = !row->applies || run_job(o, &shape, &found);
     if (good && row->applies)
         add(&row->mean, found, o->operations);

@@ -195,6 +195,7 @@ void tool_cases_at(const tool_cases *c, uint64_t index, tool_shape *shape) {
     p->average = o->average && gcoll_collective_reduces(collective);
     p->count = collective == GCOLL_BARRIER ? 0 : o->count.values[at[COUNT]];
     p->codec = o->codec;
+    p->order = tool_same_claims(o, collective, true) ? (gcoll_order)o->order : GCOLL_ORDER_DEFAULT;
     p->segment = shape->choice.segment_bytes / gcoll_type_size(o->type);
     if (shape->choice.segment_bytes > 0 && p->segment == 0)
         p->segment = 1;

@@ -40,17 +40,16 @@ static bool fill_points(tool_comparison *c) {
 static bool measure(const tool_comparison *c, size_t point, size_t target) {
     const tool_options *o = c->options;
     const tool_point at = c->points[point];
-    const gcoll_algorithm *a = c->targets.at[target].choice.algorithm;
     tool_shape shape;
+    bool applies;
     char *name = name_at(c, point, target);
     tool_time *time = time_at(c, point, target);
-    gcoll_choice_format(&c->targets.at[target].choice, name, sizeof *c->names);
-    if (!tool_shape_of(o, name, at.ranks, tool_elements(o, at.bytes), &shape))
+    if (!tool_target_shape(o, &c->targets.at[target], at.ranks, tool_elements(o, at.bytes), &shape, &applies))
         return false;
     gcoll_choice_format(&shape.choice, name, sizeof *c->names);
     bool good = true;
     *time = (tool_time){-1, -1};
-    if (!a->applies || a->applies(&shape.problem) == GCOLL_OK)
+    if (applies)
         good = tool_time_job(o, &shape, time);
     tool_shape_free(&shape);
     return good;

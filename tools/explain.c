@@ -50,7 +50,7 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
     char text[TOOL_TEXT], needs[TOOL_TEXT];
     gcoll_levels levels;
     tool_shape_text(shape, gcoll_type_name(o->type), text);
-    tool_claims_text(o->claims | tool_same_claims(o, false), needs);
+    tool_claims_text(o->claims | tool_same_claims(o, shape->problem.collective, false), needs);
     fprintf(file, "# %s", o->collective);
     if (shape->problem.collective != GCOLL_BARRIER)
         fprintf(file, ", %" PRIu64 " bytes", bytes);
@@ -112,7 +112,7 @@ static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t by
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
     const size_t element = gcoll_type_size(o->type);
     gcoll_levels levels;
-    gcoll_needs needs = {.claims = o->claims | tool_same_claims(o, false),
+    gcoll_needs needs = {.claims = o->claims,
                          .scratch_limit = o->memory_limit_bytes / element,
                          .levels = tool_levels(o, size, &levels)};
     field f = {0};
@@ -124,6 +124,7 @@ static int explain(const tool_options *o, FILE *file, uint32_t size, uint64_t by
     }
     if (!tool_problem_of(o, size, tool_elements(o, bytes), &shape))
         return CLI_USAGE;
+    needs.claims |= tool_same_claims(o, shape.problem.collective, false);
     if (!needs.levels) /* as in a context, which then does not ask who shares a host */
         shape.problem.node = NULL;
     levels.links = 1; /* as a context assumes */

@@ -20,19 +20,40 @@ bool field_wrong(field_reader *r, const char *format, ...) {
     return false;
 }
 
-bool field_whole(field_reader *r, struct json_object *from, const char *name, int64_t most, bool may_lack,
-                 int64_t lacking, int64_t *to) {
+void field_show(struct json_object *value, char text[FIELD_SHOWN]) {
+    const bool is_whole = json_object_is_type(value, json_type_int);
+    const int64_t number = is_whole ? json_object_get_int64(value) : 0;
+    /* json-c takes the limit in the place of a number that is beyond it. */
+    const char *beyond = number == INT64_MAX ? "at least " : number == INT64_MIN ? "at most " : "";
+    if (is_whole)
+        snprintf(text, FIELD_SHOWN, "%s%" PRId64, beyond, number);
+    else
+        snprintf(text, FIELD_SHOWN, "%s",
+                 value ? json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN) : "null");
+    gcoll_text_clean(text);
+}
+
+bool field_range(field_reader *r, struct json_object *from, const char *name, int64_t least, int64_t most,
+                 bool may_lack, int64_t lacking, int64_t *to) {
     struct json_object *found;
+    char text[FIELD_SHOWN];
     *to = lacking;
     if (!json_object_object_get_ex(from, name, &found))
         return may_lack || field_wrong(r, "'%s' is missing", name);
-    if (!json_object_is_type(found, json_type_int))
-        return field_wrong(r, "'%s' is no whole number", name);
-    const int64_t value = json_object_get_int64(found);
-    if (value < 0 || value > most)
-        return field_wrong(r, "'%s' is %" PRId64 "; allowed are 0 to %" PRId64, name, value, most);
-    *to = value;
-    return true;
+    const bool is_whole = json_object_is_type(found, json_type_int);
+    const int64_t value = is_whole ? json_object_get_int64(found) : 0;
+    if (is_whole && value >= least && value <= most) {
+        *to = value;
+        return true;
+    }
+    field_show(found, text);
+    return field_wrong(r, "'%s' is %s; allowed are%s %" PRId64 " to %" PRId64, name, text,
+                       is_whole ? "" : " whole numbers from", least, most);
+}
+
+bool field_whole(field_reader *r, struct json_object *from, const char *name, int64_t most, bool may_lack,
+                 int64_t lacking, int64_t *to) {
+    return field_range(r, from, name, 0, most, may_lack, lacking, to);
 }
 
 bool field_text(field_reader *r, struct json_object *from, const char *name, bool may_lack, char *to,
@@ -140,6 +161,81 @@ char *field_load(field_reader *r, size_t most, size_t *bytes) {
     return text;
 }
 
+/* ---- Texts of JSON --------------------------------------------------------------------------------------
+ */
+
+#define MOST_DEPTH 32u /* json-c refuses more */
+#define MOST_KEYS  64u /* of an object that are compared: more than any known one has */
+
+typedef struct key_list {
+    const char *at[MOST_KEYS]; /* each begins with its quote */
+    size_t count;
+} key_list;
+
+const char *field_skip_string(const char *at) {
+    const char quote = *at;
+    for (at++; *at && *at != quote; at++)
+        if (*at == '\\' && at[1])
+            at++;
+    return at;
+}
+
+/* The last character of a comment, which json-c takes for white space, too; `at` if there is none. */
+static const char *skip_comment(const char *at) {
+    const char *end = at[1] == '*' ? strstr(at + 2, "*/") : at[1] == '/' ? strchr(at, '\n') : NULL;
+    return !end ? at : at[1] == '*' ? end + 1 : end - 1;
+}
+
+static bool is_new(key_list *keys, const char *key) {
+    const size_t bytes = (size_t)(field_skip_string(key) - key);
+    for (size_t i = 0; i < keys->count; i++)
+        if (strncmp(keys->at[i], key, bytes + 1) == 0)
+            return false;
+    if (keys->count < MOST_KEYS)
+        keys->at[keys->count++] = key;
+    return true;
+}
+
+static uint32_t line_of(const char *text, const char *place) {
+    uint32_t line = 1;
+    for (const char *at = text; at < place; at++)
+        line += *at == '\n';
+    return line;
+}
+
+static bool say_twice(field_reader *r, uint32_t line, const char *key) {
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(field_skip_string(key) - key - 1), key + 1);
+    gcoll_text_clean(name);
+    return field_wrong(r, "line %" PRIu32 ": has the key '%s' twice; allowed is once", line, name);
+}
+
+/* Walks the text of one value of JSON, as json-c keeps only the last of two equal keys, and stops where the
+ * value ends. */
+static bool check_text(field_reader *r, const char *text, size_t bytes, const char *end) {
+    key_list objects[MOST_DEPTH + 1];
+    const char *string = text;
+    uint32_t depth = 0;
+    objects[0].count = 0;
+    for (const char *at = text; at < end; at++) {
+        if (*at == '/')
+            at = skip_comment(at);
+        if (*at == '"' || *at == '\'')
+            at = field_skip_string(string = at);
+        else if (*at == '{' && depth < MOST_DEPTH)
+            objects[++depth].count = 0;
+        else if (*at == '}' && depth > 0)
+            depth--;
+        else if (*at == ':' && !is_new(&objects[depth], string))
+            return say_twice(r, line_of(text, string), string);
+    }
+    for (const char *at = end; at < text + bytes; at++)
+        if (*at == '\0' || !strchr(" \t\r\n", *at))
+            return field_wrong(r, "line %" PRIu32 ": has text after its end; allowed is one object",
+                               line_of(text, at));
+    return true;
+}
+
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes) {
     struct json_tokener *tokener = json_tokener_new();
     struct json_object *all = NULL;
@@ -156,6 +252,10 @@ struct json_object *field_parse(field_reader *r, const char *text, size_t bytes)
                     json_tokener_error_desc(error));
     else if (!all)
         field_wrong(r, "is null");
+    else if (!check_text(r, text, bytes, text + json_tokener_get_parse_end(tokener))) {
+        json_object_put(all);
+        all = NULL;
+    }
     json_tokener_free(tokener);
     return all;
 }

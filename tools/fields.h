@@ -22,6 +22,9 @@ bool field_wrong(field_reader *r, const char *format, ...) GCOLL_PRINTF(2, 3);
  * another type, or is out of range. may_lack: a missing field is no error, and *to is `lacking` (0 or ""
  * where there is no such argument). */
 
+/* An integer from `least` to `most`. */
+bool field_range(field_reader *r, struct json_object *from, const char *name, int64_t least, int64_t most,
+                 bool may_lack, int64_t lacking, int64_t *to);
 /* An integer from 0 to `most`. */
 bool field_whole(field_reader *r, struct json_object *from, const char *name, int64_t most, bool may_lack,
                  int64_t lacking, int64_t *to);
@@ -44,11 +47,18 @@ bool field_known(field_reader *r, struct json_object *from, const char *const *n
 /* Puts before the problem where in the text it is: "links[2]: ". Returns false. */
 bool field_in(field_reader *r, const char *format, ...) GCOLL_PRINTF(2, 3);
 
+#define FIELD_SHOWN 64
+/* A value as messages show it, cut. NULL is JSON's null. */
+void field_show(struct json_object *value, char text[FIELD_SHOWN]);
+
 /* Reads a regular file of up to `most` bytes; returns them with a NUL behind them, to be freed. Returns NULL,
  * and sets the problem, if it cannot be read. */
 char *field_load(field_reader *r, size_t most, size_t *bytes);
-/* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is none; it is released by
- * json_object_put. */
+/* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is
+ * none, has a key twice in an object, or goes on behind its end. It is released by json_object_put. */
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes);
+
+/* The quote that ends the string that begins with the quote `at`; or the end of the text. */
+const char *field_skip_string(const char *at);
 
 #endif

@@ -99,7 +99,7 @@ enum {
 #define ALL    1023u
 
 static const cli_flag rows[] = {
-    {"--plan", "FILE", "in the place of an algorithm: plans as JSON, or a schedule of MSCCL", NULL,
+    {"--plan", "FILE", "in the place of an algorithm: plans as JSON, or a schedule of MSCCL or MSCCL++", NULL,
      CLI_TEXT(plan), .commands = VERIFY | SHOW | SIMULATE},
     {"--collective", "NAME", "its name, or all (all)", NULL, CLI_OTHER(read_collective, collective),
      .commands = LIST | VERIFY},

@@ -2,6 +2,7 @@
 #include <json-c/json.h>
 #include <string.h>
 
+#include "gcoll/plan/steps.h"
 #include "tools/commands.h"
 #include "tools/output.h"
 #include "tools/words.h"
@@ -40,6 +41,10 @@ static void print_claims(FILE *file, const gcoll_algorithm *a) {
         fprintf(file, "      %s   %u ranks: %s\n", s == 0 ? "claims" : "      ", samples[s], text[s]);
 }
 
+static bool takes_codec(const gcoll_algorithm *a) {
+    return a->takes_codec && gcoll_collective_takes_codec(a->collective);
+}
+
 static void print_row(FILE *file, const gcoll_algorithm *a) {
     char allowed[TOOL_TEXT], fallback[TOOL_TEXT];
     fprintf(file, "  %s\n      %s\n      source   %s\n", a->name, a->summary, a->source);
@@ -49,6 +54,8 @@ static void print_row(FILE *file, const gcoll_algorithm *a) {
         fprintf(file, "      option   %s=%s: %s (allowed: %s)\n", o->name, fallback, o->help, allowed);
     }
     print_claims(file, a);
+    if (takes_codec(a))
+        fprintf(file, "      codec    may be given\n");
 }
 
 /* ---- JSON -----------------------------------------------------------------------------------------------
@@ -102,6 +109,7 @@ static void print_json(FILE *file, const gcoll_algorithm *a) {
         json_object_object_add(claims, ranks, applies ? json_of_claims(found) : NULL);
     }
     json_object_object_add(object, "claims", claims);
+    json_object_object_add(object, "takes_codec", json_object_new_boolean(takes_codec(a)));
     fprintf(file, "%s\n", json_object_to_json_string_ext(object, JSON_C_TO_STRING_PLAIN));
     json_object_put(object);
 }

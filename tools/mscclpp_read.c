@@ -63,14 +63,6 @@ static bool reserve(const reading *r, void *array, uint32_t *room, uint32_t used
 
 #define DEPTH 7 /* {"gpus": [{"threadblocks": [{"ops": [{ */
 
-/* The text up to the end of a string that begins at `at`, which is JSON. */
-static const char *skip_string(const char *at) {
-    for (at++; *at && *at != '"'; at++)
-        if (*at == '\\' && at[1])
-            at++;
-    return at;
-}
-
 /* Notes the line of each object that is DEPTH deep, under these keys. The text has been found to be JSON. */
 static bool find_lines(reading *r, const char *text) {
     static const char *const wanted[DEPTH] = {"", "\"gpus\"", "", "\"threadblocks\"", "", "\"ops\"", ""};
@@ -82,7 +74,7 @@ static bool find_lines(reading *r, const char *text) {
             line++;
         } else if (*at == '"') {
             key = at; /* or a value, which no bracket follows */
-            at = skip_string(at);
+            at = field_skip_string(at);
             if (!*at)
                 break;
         } else if (*at == '{' || *at == '[') {
@@ -172,6 +164,7 @@ static bool read_channel(reading *r, struct json_object *from) {
     mscclpp_gpu *gpu = this_gpu(r);
     mscclpp_channel made = {0};
     struct json_object *peers;
+    char found[FIELD_SHOWN];
     size_t count;
     if (!json_object_is_type(from, json_type_object))
         return field_wrong(r->fields, "is no object");
@@ -182,9 +175,12 @@ static bool read_channel(reading *r, struct json_object *from) {
     for (size_t i = 0; i < count; i++) {
         struct json_object *entry = json_object_array_get_idx(peers, i);
         const int64_t peer = json_object_is_type(entry, json_type_int) ? json_object_get_int64(entry) : -1;
-        if (peer < 0 || peer >= r->to->gpu_count || peer == r->gpu)
-            return field_wrong(r->fields, "'connectedTo[%zu]' is no other GPU of 0 to %" PRIu32, i,
-                               r->to->gpu_count - 1);
+        if (peer < 0 || peer >= r->to->gpu_count || peer == r->gpu) {
+            field_show(entry, found);
+            return field_wrong(r->fields,
+                               "'connectedTo[%zu]' is %s; allowed are 0 to %" PRIu32 ", but not this GPU", i,
+                               found, r->to->gpu_count - 1);
+        }
         if (!reserve(r, &gpu->channels, &gpu->channel_room, gpu->channel_count, sizeof *gpu->channels))
             return false;
         if (gpu->channel_count == MOST_CHANNELS)
@@ -233,6 +229,7 @@ static bool read_key(reading *r, struct json_object *from) {
     const mscclpp_gpu *gpu = this_gpu(r);
     mscclpp_channel key = {0};
     struct json_object *list;
+    char found[FIELD_SHOWN];
     size_t count;
     if (!json_object_is_type(from, json_type_object))
         return field_wrong(r->fields, "is no object");
@@ -245,8 +242,13 @@ static bool read_key(reading *r, struct json_object *from) {
         key.other = id < 0 || id > UINT32_MAX
                         ? UINT32_MAX
                         : find_channel(gpu->channels, gpu->channel_count, &key, (uint32_t)id);
-        if (key.other == UINT32_MAX)
-            return field_wrong(r->fields, "'cids[%zu]' is no channel of this kind and these buffers", i);
+        if (key.other == UINT32_MAX) {
+            field_show(entry, found);
+            return field_wrong(r->fields,
+                               "'cids[%zu]' is %s; allowed is the number of one of the GPU's channels of "
+                               "this kind and these buffers",
+                               i, found);
+        }
         if (!reserve(r, &r->keys, &r->key_room, r->key_count, sizeof *r->keys))
             return false;
         r->keys[r->key_count++] = key;
@@ -321,7 +323,8 @@ static bool read_places(const reading *r, struct json_object *from, const char *
 }
 
 static bool read_type(const reading *r, struct json_object *from, mscclpp_type *to) {
-    char word[32];
+    char word[32], allowed[160];
+    gcoll_text list = {allowed, sizeof allowed, 0};
     if (!field_text(r->fields, from, "name", false, word, sizeof word))
         return false;
     for (uint32_t t = 0; t < MSCCLPP_TYPE_COUNT; t++)
@@ -335,7 +338,11 @@ static bool read_type(const reading *r, struct json_object *from, mscclpp_type *
                                "'%s' uses %s, which gcoll has not; allowed are plans of put, get, copy, "
                                "signal, wait and reductions",
                                word, others[i].what);
-    return field_wrong(r->fields, "'name' is '%s', which is no operation of MSCCL++ 0.4 to 0.6", word);
+    for (uint32_t t = 0; t < MSCCLPP_TYPE_COUNT; t++)
+        gcoll_text_add(&list, "%s%s", t ? ", " : "", type_names[t]);
+    return field_wrong(r->fields,
+                       "'name' is '%s', which is no operation of MSCCL++ 0.4 to 0.6; allowed are %s", word,
+                       allowed);
 }
 
 static bool read_deps(reading *r, struct json_object *from, mscclpp_op *op) {
@@ -442,21 +449,28 @@ static bool check_barriers(const reading *r) {
     return true;
 }
 
-/* Each operation waits for others that are there. */
+/* Whether an operation may wait for this one: it is there, and in the same block it comes before. */
+static bool check_dep(const reading *r, const mscclpp_op *op, uint32_t number, const mscclpp_dep *dep) {
+    const mscclpp_gpu *gpu = this_gpu(r);
+    const bool is_there = dep->block < gpu->block_count && dep->step < gpu->blocks[dep->block].count;
+    if (is_there && (dep->block != op->block || dep->step < number))
+        return true;
+    field_wrong(r->fields, "waits for step %" PRIu32 " of tb %" PRIu32 ", which %s", dep->step, dep->block,
+                is_there ? "does not come before it" : "is not there");
+    return field_in(r->fields, "line %" PRIu32 ": GPU %" PRIu32 ", tb %" PRIu32 ", step %" PRIu32, op->line,
+                    r->gpu, op->block, number);
+}
+
 static bool check_waits(const reading *r) {
     const mscclpp_gpu *gpu = this_gpu(r);
     if (!check_barriers(r))
         return false;
-    for (uint32_t i = 0; i < gpu->op_count; i++)
-        for (uint32_t d = 0; d < gpu->ops[i].deps; d++) {
-            const mscclpp_dep *dep = &gpu->deps[gpu->ops[i].first_dep + d];
-            if (dep->block < gpu->block_count && dep->step < gpu->blocks[dep->block].count)
-                continue;
-            field_wrong(r->fields, "waits for step %" PRIu32 " of tb %" PRIu32 ", which is not there",
-                        dep->step, dep->block);
-            return field_in(r->fields, "line %" PRIu32 ": GPU %" PRIu32 ", tb %" PRIu32, gpu->ops[i].line,
-                            r->gpu, gpu->ops[i].block);
-        }
+    for (uint32_t i = 0; i < gpu->op_count; i++) {
+        const mscclpp_op *op = &gpu->ops[i];
+        for (uint32_t d = 0; d < op->deps; d++)
+            if (!check_dep(r, op, i - gpu->blocks[op->block].first, &gpu->deps[op->first_dep + d]))
+                return false;
+    }
     return true;
 }
 

@@ -35,13 +35,11 @@ static bool out_of_memory(reading *r) {
     return field_wrong(r->fields, "out of memory");
 }
 
-/* Refuses a value that was found where others are allowed; `value` is NULL for JSON's null. */
+/* Refuses a value that was found where others are allowed. */
 static bool bad_entry(reading *r, const char *name, size_t index, struct json_object *value,
                       const char *allowed) {
-    char text[64];
-    snprintf(text, sizeof text, "%s",
-             value ? json_object_to_json_string_ext(value, JSON_C_TO_STRING_PLAIN) : "null");
-    gcoll_text_clean(text);
+    char text[FIELD_SHOWN];
+    field_show(value, text);
     return field_wrong(r->fields, "'%s[%zu]' is %s; allowed are %s", name, index, text, allowed);
 }
 
@@ -317,14 +315,12 @@ static bool read_plan(reading *r, struct json_object *from, uint32_t rank) {
         return field_wrong(r->fields, "is no object");
     if (!field_known(r->fields, from, known) ||
         !field_whole(r->fields, from, "rank", GCOLL_MAX_RANKS, false, 0, &said) ||
-        !field_whole(r->fields, from, "divisor", UINT32_MAX, true, 1, &divisor))
+        !field_range(r->fields, from, "divisor", 1, UINT32_MAX, true, 1, &divisor))
         return false;
     if (said != rank)
         return field_wrong(
             r->fields, "'rank' is %" PRId64 "; allowed is %" PRIu32 ", as plans stand in the order of ranks",
             said, rank);
-    if (divisor == 0)
-        return field_wrong(r->fields, "'divisor' is 0; allowed are 1 to %" PRIu32, UINT32_MAX);
     r->problem.rank = rank;
     gcoll_problem p = r->problem;
     if (!read_problem(r, from, &p))
@@ -354,7 +350,7 @@ static bool read_head(reading *r, struct json_object *all) {
     if (!field_known(r->fields, all, known) ||
         !field_text(r->fields, all, "algorithm", false, r->to->name, sizeof r->to->name) ||
         !field_text(r->fields, all, "collective", false, collective, sizeof collective) ||
-        !field_whole(r->fields, all, "ranks", GCOLL_MAX_RANKS, false, 0, &ranks) ||
+        !field_range(r->fields, all, "ranks", 1, GCOLL_MAX_RANKS, false, 1, &ranks) ||
         !field_small(r->fields, all, "root", true, 0, &p->root) ||
         !field_whole(r->fields, all, "exchanges", GCOLL_MAX_EXCHANGES, true, 0, &exchanges) ||
         !read_flag(r, all, "average", &p->average) || !read_count(r, all, "segment", true, &p->segment))
@@ -375,11 +371,11 @@ static bool read_all(reading *r, struct json_object *all) {
     if (!read_head(r, all) || !field_object(r->fields, all, "plans", json_type_array, &plans))
         return false;
     const uint32_t size = r->problem.size;
-    if (size == 0 || length_of(plans) != size)
+    if (length_of(plans) != size)
         return field_wrong(r->fields,
                            "'plans' has %zu entries and 'ranks' is %" PRIu32
-                           "; allowed is one plan for each of 1 to %u ranks",
-                           length_of(plans), size, GCOLL_MAX_RANKS);
+                           "; allowed is one plan for each rank",
+                           length_of(plans), size);
     r->offsets = calloc(2 * (size + (size_t)1), sizeof *r->offsets);
     r->to->drafts = calloc(size, sizeof *r->to->drafts);
     if (!r->offsets || !r->to->drafts)

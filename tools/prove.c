@@ -163,10 +163,17 @@ static void judge(prover *p, const tool_shape *shape, const tool_job *job) {
     compare_claims(p, shape, job, entry->claims);
 }
 
+/* The plans of all ranks, if the algorithm builds the tree that is asked for; as tool_job_create. */
+static gcoll_status create_job(const prover *p, const tool_shape *shape, tool_job *job, uint32_t *rank) {
+    const gcoll_status status = tool_shape_keeps_bits(p->cases.options, shape);
+    *rank = 0;
+    return status == GCOLL_OK ? tool_job_create(shape, job, rank) : status;
+}
+
 /* Makes the plans of all ranks. False: they could not be made; the reason is counted. */
 static bool make(prover *p, const tool_shape *shape, tool_job *job) {
     uint32_t rank;
-    gcoll_status status = tool_job_create(shape, job, &rank);
+    gcoll_status status = create_job(p, shape, job, &rank);
     if (status == GCOLL_OK)
         return true;
     if (status == GCOLL_ERR_UNSUPPORTED && rank == 0) {
@@ -203,7 +210,7 @@ static fingerprint probe(const prover *p, uint64_t setting) {
     uint32_t rank;
     tool_cases_at(&p->cases, setting * p->cases.per_setting, &shape);
     shape.problem.count = largest_count(&p->cases);
-    if (tool_job_create(&shape, &job, &rank) != GCOLL_OK)
+    if (create_job(p, &shape, &job, &rank) != GCOLL_OK)
         return made;
     made = fingerprint_of(&job);
     tool_job_free(&job);
@@ -283,4 +290,21 @@ void tool_prove(const tool_options *options, const tool_target *target, uint32_t
     free(p.probes);
     free(p.table);
     tool_cases_free(&p.cases);
+}
+
+bool tool_builds_tree(const tool_options *options, const tool_target *target, uint32_t size) {
+    const gcoll_algorithm *a = target->choice.algorithm;
+    tool_cases cases;
+    bool applies = false, builds = !tool_cases_create(options, target, size, &cases);
+    for (uint64_t i = 0; i < cases.settings && !builds; i++) {
+        tool_shape shape;
+        tool_cases_at(&cases, i * cases.per_setting, &shape);
+        shape.problem.count = largest_count(&cases);
+        if (a->applies && a->applies(&shape.problem) != GCOLL_OK)
+            continue;
+        applies = true;
+        builds = tool_shape_keeps_bits(options, &shape) == GCOLL_OK;
+    }
+    tool_cases_free(&cases);
+    return builds || !applies;
 }

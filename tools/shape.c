@@ -2,6 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/base/text.h"
+#include "gcoll/plan/steps.h"
 #include "tools/memory.h"
 #include "tools/shape.h"
 #include "tools/words.h"
@@ -120,6 +122,14 @@ static bool add_nodes(const tool_options *o, tool_shape *shape) {
 /* ---- Problems --------------------------------------------------------------------------------------------
  */
 
+static bool codec_fits(const tool_options *o, gcoll_collective c) {
+    const gcoll_problem smallest = {.collective = c, .size = 1, .buffers = 1, .codec = o->codec};
+    if (!gcoll_codec_is_set(&o->codec) || gcoll_problem_check(&smallest) == GCOLL_OK)
+        return true;
+    cli_complain("--%s", gcoll_last_error());
+    return false;
+}
+
 bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
     const char *name = gcoll_collective_name(c);
     if (o->root_given && !gcoll_collective_has_root(c))
@@ -134,7 +144,7 @@ bool tool_flags_fit(const tool_options *o, gcoll_collective c) {
     else if (o->average && !gcoll_collective_reduces(c))
         cli_complain("--op: %s reduces nothing, so there is nothing to divide", name);
     else
-        return true;
+        return codec_fits(o, c);
     return false;
 }
 
@@ -195,13 +205,11 @@ static bool add_memory(const tool_options *o, tool_shape *shape) {
     return true;
 }
 
-uint32_t tool_same_claims(const tool_options *o, bool is_named) {
+uint32_t tool_same_claims(const tool_options *o, gcoll_collective collective, bool is_named) {
     const int by_default = is_named ? GCOLL_SAME_NOWHERE : GCOLL_SAME_ON_RANKS;
     const int same = o->same >= 0 ? o->same : by_default;
     const uint32_t tree = gcoll_order_claim((gcoll_order)o->order);
-    gcoll_collective collective = GCOLL_BARRIER;
-    if (!gcoll_type_is_floating(o->type) || gcoll_collective_parse(o->collective, &collective) != GCOLL_OK ||
-        !gcoll_collective_reduces(collective))
+    if (!gcoll_type_is_floating(o->type) || !gcoll_collective_reduces(collective))
         return 0;
     if (tree != 0 || same == GCOLL_SAME_NOWHERE)
         return tree;
@@ -209,34 +217,46 @@ uint32_t tool_same_claims(const tool_options *o, bool is_named) {
            (same == GCOLL_SAME_IN_RUNS ? GCOLL_CLAIM_RUN_IDENTICAL : 0);
 }
 
-/* Whether the chosen algorithm keeps the property that --same asks for. */
-static bool keeps_bits(const tool_shape *shape, uint32_t claims) {
-    gcoll_problem problem = shape->problem;
-    if (!shape->choice.algorithm) /* auto, which obeys */
-        return true;
-    memcpy(problem.option, shape->choice.option, sizeof problem.option);
-    if ((claims & ~gcoll_algorithm_claims(shape->choice.algorithm, &problem)) == 0)
-        return true;
-    if (claims & (GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT))
-        cli_complain("--order: %s does not build that tree for %u ranks; allowed is any",
-                     shape->choice.algorithm->name, problem.size);
-    else
-        cli_complain("--same: sums of %s by %u ranks may differ in the last bits; allowed is nowhere",
-                     shape->choice.algorithm->name, problem.size);
-    return false;
+/* The words of --order that the algorithm obeys: "any", "any, left". */
+static void allowed_orders(const gcoll_algorithm *a, gcoll_problem problem, char text[TOOL_TEXT]) {
+    gcoll_text list = {text, TOOL_TEXT, 0};
+    gcoll_text_add(&list, "%s", gcoll_order_name(GCOLL_ORDER_ANY));
+    for (int order = GCOLL_ORDER_PAIRS; order <= GCOLL_ORDER_LEFT; order++) {
+        problem.order = (gcoll_order)order;
+        if (gcoll_algorithm_claims(a, &problem) & gcoll_order_claim(problem.order))
+            gcoll_text_add(&list, ", %s", gcoll_order_name(problem.order));
+    }
 }
 
-bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
-                   tool_shape *shape) {
+gcoll_status tool_shape_keeps_bits(const tool_options *o, const tool_shape *shape) {
+    const gcoll_algorithm *a = shape->choice.algorithm;
+    gcoll_problem problem = shape->problem;
+    const uint32_t claims = tool_same_claims(o, problem.collective, true);
+    char allowed[TOOL_TEXT];
+    memcpy(problem.option, shape->choice.option, sizeof problem.option);
+    if (claims == 0 || (claims & ~gcoll_algorithm_claims(a, &problem)) == 0)
+        return GCOLL_OK;
+    if (!(claims & (GCOLL_CLAIM_PAIRS | GCOLL_CLAIM_LEFT)))
+        return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                           "same: sums of %s by %u ranks may differ in the last bits; allowed is nowhere",
+                           a->name, problem.size);
+    allowed_orders(a, problem, allowed);
+    return gcoll_error(GCOLL_ERR_UNSUPPORTED,
+                       "order: %s does not build that tree for %u ranks; allowed %s %s", a->name,
+                       problem.size, strchr(allowed, ',') ? "are" : "is", allowed);
+}
+
+bool tool_shape_find(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
+                     tool_shape *shape) {
     const gcoll_cost_parameters parameters = tool_cost_parameters(o);
     const bool is_named = algorithm && strcmp(algorithm, "auto") != 0;
     gcoll_levels levels;
-    const gcoll_needs needs = {.claims = tool_same_claims(o, is_named),
-                               .levels = tool_levels(o, size, &levels)};
     const size_t type_bytes = gcoll_type_size(o->type);
     if (!tool_problem_of(o, size, count, shape))
         return false;
     gcoll_problem *p = &shape->problem;
+    const gcoll_needs needs = {.claims = tool_same_claims(o, p->collective, is_named),
+                               .levels = tool_levels(o, size, &levels)};
     gcoll_status status = gcoll_choice_parse(&o->registry, algorithm, p->collective, &shape->choice);
     if (status == GCOLL_OK && !shape->choice.algorithm) {
         if (!needs.levels) /* as in a context, which then does not ask who shares a host */
@@ -247,7 +267,7 @@ bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, 
     }
     if (status != GCOLL_OK)
         cli_complain("--algorithm: %s", gcoll_last_error());
-    if (status != GCOLL_OK || !keeps_bits(shape, needs.claims) || !add_memory(o, shape)) {
+    if (status != GCOLL_OK || !add_memory(o, shape)) {
         tool_shape_free(shape);
         return false;
     }
@@ -256,4 +276,15 @@ bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, 
     if (shape->choice.segment_bytes > 0 && p->segment == 0)
         p->segment = 1; /* less than an element: an element, as in the library */
     return true;
+}
+
+bool tool_shape_of(const tool_options *o, const char *algorithm, uint32_t size, uint64_t count,
+                   tool_shape *shape) {
+    if (!tool_shape_find(o, algorithm, size, count, shape))
+        return false;
+    if (tool_shape_keeps_bits(o, shape) == GCOLL_OK)
+        return true;
+    cli_complain("--%s", gcoll_last_error());
+    tool_shape_free(shape);
+    return false;
 }

@@ -22,18 +22,26 @@ typedef struct tool_shape {
     char lateness[80]; /* in words; "": all enter together */
 } tool_shape;
 
-/* False: --root, --inputs or --op mean nothing for this collective, which has been said. */
+/* False: --root, --inputs, --codec or --op mean nothing for this collective, which has been said. */
 bool tool_flags_fit(const tool_options *options, gcoll_collective collective);
 
 /* From the flags, for one algorithm as text; "auto" chooses, and options that are left to cost are found by
  * the model. False: it has been said, and there is nothing to free. */
 bool tool_shape_of(const tool_options *options, const char *algorithm, uint32_t size, uint64_t count,
                    tool_shape *shape);
+/* The same, but the algorithm may lack what tool_shape_keeps_bits asks. */
+bool tool_shape_find(const tool_options *options, const char *algorithm, uint32_t size, uint64_t count,
+                     tool_shape *shape);
+/* Whether the algorithm has the bits that --same and --order ask for. UNSUPPORTED: it has not; the last error
+ * begins with the flag's name, without "--". */
+gcoll_status tool_shape_keeps_bits(const tool_options *options, const tool_shape *shape);
 void tool_shape_free(tool_shape *shape);
 /* The same without an algorithm, for all of them to be looked at. */
 bool tool_problem_of(const tool_options *options, uint32_t size, uint64_t count, tool_shape *shape);
-/* What --same asks of the collective: by default the library's own, but nothing of a named algorithm. */
-uint32_t tool_same_claims(const tool_options *options, bool is_named);
+/* What --same and --order ask of a collective: by default the library's own, but nothing of a named
+ * algorithm.
+ */
+uint32_t tool_same_claims(const tool_options *options, gcoll_collective collective, bool is_named);
 /* When each rank enters options->operation, in seconds: `size` of them, freed by the caller. *arrival is NULL
  * for all together. False: it has been said. */
 bool tool_arrivals(const tool_options *options, uint32_t size, double **arrival);

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gcoll/plan/steps.h"
 #include "tools/memory.h"
 #include "tools/verify.h"
 
@@ -21,14 +22,14 @@ static uint32_t given_in(const char *text, const gcoll_algorithm *a) {
     return given;
 }
 
-static bool add(tool_targets *t, const gcoll_choice *choice, uint32_t given) {
+static bool add(tool_targets *t, const tool_target *target) {
     tool_target *more = realloc(t->at, (t->count + 1) * sizeof *more);
     if (!more) {
         cli_complain("out of memory");
         return false;
     }
     t->at = more;
-    t->at[t->count++] = (tool_target){*choice, given};
+    t->at[t->count++] = *target;
     return true;
 }
 
@@ -41,7 +42,7 @@ static bool add_all(const tool_options *o, gcoll_collective c, tool_targets *t) 
         if (a->staging && (o->local_given || o->whole))
             continue;
         if (gcoll_choice_parse(&o->registry, a->name, c, &choice) != GCOLL_OK || !tool_memory_fits(o, a) ||
-            !add(t, &choice, 0))
+            !add(t, &(tool_target){.choice = choice}))
             return false;
     }
     return true;
@@ -67,8 +68,8 @@ static bool add_part(const tool_options *o, const char *part, tool_targets *t) {
             return false;
         bool good = !all && gcoll_choice_parse(&o->registry, part, (gcoll_collective)c, &choice) == GCOLL_OK;
         known = known || good;
-        if (good &&
-            !(tool_memory_fits(o, choice.algorithm) && add(t, &choice, given_in(part, choice.algorithm))))
+        if (good && !(tool_memory_fits(o, choice.algorithm) &&
+                      add(t, &(tool_target){choice, given_in(part, choice.algorithm), true})))
             return false;
     }
     if (!known && named)
@@ -98,4 +99,28 @@ bool tool_find_targets(const tool_options *o, tool_targets *targets) {
     else
         free(found.at);
     return good;
+}
+
+/* Whether the algorithm has what --same, --order and --codec ask for. */
+static gcoll_status has_asked(const tool_options *o, const tool_shape *shape) {
+    gcoll_status status = tool_shape_keeps_bits(o, shape);
+    if (status == GCOLL_OK)
+        status = gcoll_problem_check(&shape->problem);
+    return status == GCOLL_OK ? gcoll_codec_applies(shape->choice.algorithm, &shape->problem) : status;
+}
+
+bool tool_target_shape(const tool_options *o, const tool_target *target, uint32_t size, uint64_t count,
+                       tool_shape *shape, bool *applies) {
+    const gcoll_algorithm *a = target->choice.algorithm;
+    char name[256];
+    gcoll_choice_format(&target->choice, name, sizeof name);
+    if (!tool_shape_find(o, name, size, count, shape))
+        return false;
+    const gcoll_status status = has_asked(o, shape);
+    *applies = status == GCOLL_OK && (!a->applies || a->applies(&shape->problem) == GCOLL_OK);
+    if (status == GCOLL_OK || (status == GCOLL_ERR_UNSUPPORTED && !target->is_named))
+        return true;
+    cli_complain("--%s", gcoll_last_error());
+    tool_shape_free(shape);
+    return false;
 }

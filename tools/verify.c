@@ -186,6 +186,17 @@ static int verify_file(const tool_options *o) {
     return to && tool_close_output(o, to) && !proof.failed ? TOOL_OK : TOOL_FAILED;
 }
 
+/* Whether the algorithms that were named build the tree of --order. Others are skipped where they do not. */
+static bool trees_fit(const grid *g) {
+    for (size_t t = 0; t < g->targets.count; t++)
+        for (uint32_t i = g->size_count; g->targets.at[t].is_named && i-- > 0;)
+            if (!tool_builds_tree(g->options, &g->targets.at[t], g->sizes[i])) {
+                cli_complain("--%s", gcoll_last_error());
+                return false;
+            }
+    return true;
+}
+
 int tool_verify(const tool_options *options) {
     grid g = {.options = options};
     if (options->plan)
@@ -204,8 +215,9 @@ int tool_verify(const tool_options *options) {
         cli_complain("--root: is %u; allowed with %u rank%s is 0 to %u", options->root, fewest,
                      tool_plural(fewest), fewest - 1);
     } else if (tool_find_targets(options, &g.targets)) {
-        status = TOOL_FAILED;
-        g.file = tool_open_output(options);
+        const bool fits = trees_fit(&g);
+        status = fits ? TOOL_FAILED : CLI_USAGE;
+        g.file = fits ? tool_open_output(options) : NULL;
         if (g.file) {
             status = verify_all(&g);
             if (!tool_close_output(options, g.file))

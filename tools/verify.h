@@ -10,6 +10,7 @@
 typedef struct tool_target {
     gcoll_choice choice;
     uint32_t given; /* a bit for each option that the user has set */
+    bool is_named;  /* else --algorithm is all */
 } tool_target;
 
 typedef struct tool_targets {
@@ -19,6 +20,11 @@ typedef struct tool_targets {
 
 /* From --collective and --algorithm, in the order of the table. False: it has been said, nothing to free. */
 bool tool_find_targets(const tool_options *options, tool_targets *targets);
+
+/* The shape of a target. *applies: whether the algorithm does it. An algorithm that was named must have what
+ * --same, --order and --codec ask for. False: it has been said, and there is nothing to free. */
+bool tool_target_shape(const tool_options *options, const tool_target *target, uint32_t size, uint64_t count,
+                       tool_shape *shape, bool *applies);
 
 /* ---- Cases of one algorithm with so many ranks (cases.c)
  * --------------------------------------------------- */
@@ -55,6 +61,10 @@ typedef struct tool_proof {
     char reason[256]; /* why the first one was skipped */
     char text[1280];  /* what is wrong; while a proof is under way, what is being proved */
 } tool_proof;
+
+/* Whether a target builds the tree of --order for so many ranks, at least with some of its options; or does
+ * not apply at all. False: the last error says what it lacks. */
+bool tool_builds_tree(const tool_options *options, const tool_target *target, uint32_t size);
 
 void tool_prove(const tool_options *options, const tool_target *target, uint32_t size, tool_proof *proof);
 

@@ -25,7 +25,7 @@ gcoll_status gcoll_codec_applies(const gcoll_algorithm *algorithm, const gcoll_p
     return gcoll_error(
         GCOLL_ERR_UNSUPPORTED,
         "codec: is %s, but %s does not give all ranks the result of one rank; `gcoll_plan list` "
-        "shows the algorithms that do",
+        "has a line 'codec' for the algorithms that do",
         gcoll_codec_name(problem->codec.kind), algorithm->name);
 }
 

@@ -118,6 +118,28 @@ static gcoll_status check_output(result *x, uint32_t rank, uint32_t k) {
     return GCOLL_OK;
 }
 
+/* In place, an output may be but a block of the input: of a reduce_scatter, and at the root of a scatter.
+ * Checks that the rest of the input has kept its value. */
+static gcoll_status check_rest(const gcoll_verifier *v, uint32_t rank, uint32_t k) {
+    const gcoll_verify_pieces *list = output(v, rank, k);
+    const gcoll_problem *problem = &v->plans[rank]->problem;
+    const uint64_t begin = gcoll_problem_out_shift(problem), end = begin + gcoll_problem_out_count(problem);
+    if (!problem->in_place || list->size <= end - begin)
+        return GCOLL_OK;
+    for (uint64_t i = 0; i < list->count; i++) {
+        const gcoll_verify_piece *piece = &list->at[i];
+        const uint64_t next = i + 1 < list->count ? list->at[i + 1].begin : list->size;
+        const uint64_t at = piece->begin >= begin && piece->begin < end ? end : piece->begin;
+        const bool is_outside = at < next && (at < begin || at >= end);
+        if (is_outside && (piece->value != gcoll_verify_leaf(v, rank, k) || piece->shift != 0))
+            return gcoll_error(GCOLL_ERR_INVALID,
+                               "rank %u: in the end IN[%u] element %" PRIu64
+                               " has changed; in place only block %u of the input may",
+                               rank, k, at, rank);
+    }
+    return GCOLL_OK;
+}
+
 static void raise_to(uint64_t *most, uint64_t value) {
     *most = *most < value ? value : *most;
 }
@@ -164,6 +186,8 @@ gcoll_status gcoll_verify_result(gcoll_verifier *v, gcoll_verify_report *report)
         add_up(v->plans[r], report);
         for (uint32_t k = 0; k < v->plans[r]->problem.buffers; k++) {
             gcoll_status status = check_output(&x, r, k);
+            if (!status)
+                status = check_rest(v, r, k);
             if (status)
                 return status;
         }

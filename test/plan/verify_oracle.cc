@@ -430,6 +430,15 @@ uint64_t position_of(const gcoll_problem &p, uint64_t e) {
     return p.collective == GCOLL_REDUCE_SCATTER ? block_begin(p, p.rank) + e : e;
 }
 
+// In place, the input outside of the output's block stays as it was.
+bool keeps_rest(const gcoll_problem &p, uint32_t k, const Data &memory) {
+    const Extent in = input(p), out = output_of(p);
+    for (uint64_t e = 0; p.in_place && in.shift == 0 && e < in.count; e++)
+        if ((e < out.shift || e >= out.shift + out.count) && memory[e].sum != contribution(p.rank, k, e).sum)
+            return false;
+    return true;
+}
+
 } // namespace
 
 Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
@@ -451,6 +460,7 @@ Outcome execute(const Job &job, uint32_t seed, Buffering buffering) {
         const Extent out = output_of(p);
         outcome.deadlock = outcome.deadlock || !machine.finished(r);
         for (uint32_t k = 0; k < p.buffers; k++) {
+            outcome.right = outcome.right && keeps_rest(p, k, machine.output(r, k));
             for (uint64_t e = 0; e < out.count; e++) {
                 const Element want = expected(job, r, e), got = machine.output(r, k)[e + out.shift];
                 outcome.right = outcome.right && got.sum == want.sum;

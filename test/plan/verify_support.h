@@ -95,7 +95,8 @@ bool has_race(const Job &job);
 
 struct Outcome {
     bool deadlock = false;
-    bool right = false;               // every output is what the collective promises
+    bool right =
+        false; // every output is what the collective promises, and the rest of an input in place is kept
     bool rank_identical = false;      // for an operation that commutes but does not associate
     bool ordered = false;             // for one that associates but does not commute
     bool pairs = false, left = false; // for one that commutes but does not associate: that tree, everywhere

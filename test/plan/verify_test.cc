@@ -39,6 +39,34 @@ TEST(Verify, AcceptsChain) {
     }
 }
 
+TEST(Verify, InPlaceTheRestOfTheInputIsKept) {
+    const auto scatter =
+        [](uint32_t spoiled) { // each rank sends the other's block; one writes where it may not
+            Job job = make_job(GCOLL_REDUCE_SCATTER, 2, 6);
+            for (uint32_t r = 0; r < 2; r++) {
+                const gcoll_ref mine = gcoll_out(0, 3 * r), other = gcoll_out(0, 3 * (1 - r));
+                const uint32_t sent = job[r].send(1 - r, other, 3);
+                const uint32_t got = job[r].recv_reduce(1 - r, mine, mine, 3);
+                if (r == spoiled)
+                    job[r].copy(gcoll_out(0, r ? 1 : 4), gcoll_out(0, 3 * r), 1, {sent, got});
+            }
+            return job;
+        };
+    EXPECT_EQ(verdict(scatter(2)), "");
+    EXPECT_REJECTED(scatter(0), "rank 0: in the end IN[0] element 4 has changed; in place only block 0");
+    EXPECT_REJECTED(scatter(1), "rank 1: in the end IN[0] element 1 has changed; in place only block 1");
+    EXPECT_TRUE(execute(scatter(2), 1, Buffering::all).right);
+    EXPECT_FALSE(execute(scatter(0), 1, Buffering::all).right) << "as the oracle finds";
+
+    Job job = make_job(GCOLL_SCATTER, 2, 6); // the root's block is in its place
+    job[0].send(1, gcoll_out(0, 3), 3);
+    job[1].problem.in_place = false;
+    job[1].recv(0, gcoll_out(0, 0), 3);
+    EXPECT_EQ(verdict(job), "");
+    job[0].copy(gcoll_out(0, 5), gcoll_out(0, 0), 1, {0});
+    EXPECT_REJECTED(job, "rank 0: in the end IN[0] element 5 has changed");
+}
+
 TEST(Verify, KnowsOrder) {
     gcoll_verify_report report;
     EXPECT_EQ(verdict(chain(3, 5, false), &report), "");

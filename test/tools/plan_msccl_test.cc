@@ -253,7 +253,9 @@ TEST(Msccl, ThePageShowsWhatTheToolPrints) {
     const std::string pair = block_of(page, "json"), exchange = block_of(page, "xml");
     std::ofstream(here.path + "/pair.json") << pair;
     std::ofstream(here.path + "/exchange.xml") << exchange;
-    EXPECT_EQ(check_commands(page, here), 6u);
+    std::ofstream(here.path + "/gather.json")
+        << block_of(page.substr(page.find("## Execution plans of MSCCL++")), "json");
+    EXPECT_EQ(check_commands(page, here), 7u);
     const size_t at = exchange.rfind("dstoff=\"1\"");
     ASSERT_NE(at, std::string::npos);
     for (const outcome &o :

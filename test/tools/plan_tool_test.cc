@@ -177,6 +177,24 @@ TEST(CommandLine, OutputThatCannotBeWritten) {
 // ---- list, show, explain
 // -----------------------------------------------------------------------------------------
 
+// What is said of a codec leads here.
+TEST(List, SaysWhichAlgorithmsTakeACodec) {
+    const auto takes = [](const std::string &collective, const std::string &algorithm) {
+        for (const json &r : records(plan({"list", "--collective=" + collective, "--format=json"})))
+            if (text(r, "algorithm") == algorithm)
+                return truth(r, "takes_codec");
+        ADD_FAILURE() << algorithm;
+        return false;
+    };
+    EXPECT_TRUE(takes("allreduce", "ring"));
+    EXPECT_FALSE(takes("allreduce", "bcube"));
+    EXPECT_FALSE(takes("reduce", "ring")) << "a reduce takes none";
+    const outcome all = plan({"list", "--collective=reduce_scatter"});
+    EXPECT_EQ(occurrences(all.out, "      codec    may be given\n"), 3u) << "all but spread: " << all.out;
+    const outcome o = plan({"stats", "--ranks=4", "--algorithm=bcube", "--codec=bf16"});
+    EXPECT_TRUE(contains(o.err, "`gcoll_plan list` has a line 'codec' for the algorithms that do")) << o.err;
+}
+
 TEST(List, ButterflysOptionsAndClaims) {
     outcome o = plan({"list", "--format=json"});
     ASSERT_EQ(o.status, 0);
@@ -301,13 +319,50 @@ TEST(PlanTool, OrderAsksForATree) {
     EXPECT_TRUE(contains(o.out, "ring: does not reduce one after the other, from the left")) << o.out;
     o = plan({"stats", "--algorithm=ring", "--ranks=5", "--order=pairs"});
     EXPECT_NE(o.status, 0);
-    EXPECT_TRUE(contains(o.err, "--order: ring does not build that tree for 5 ranks")) << o.err;
+    EXPECT_TRUE(contains(o.err, "--order: ring does not build that tree for 5 ranks; allowed is any"))
+        << o.err;
+    o = plan({"show", "--algorithm=linear", "--ranks=4", "--order=pairs"});
+    EXPECT_TRUE(contains(o.err, "linear does not build that tree for 4 ranks; allowed are any, left"))
+        << o.err;
     o = plan({"verify", "--collective=allreduce", "--algorithm=spread", "--ranks=1-6", "--inputs=3",
               "--order=pairs"});
     EXPECT_EQ(o.status, 0) << o.out << o.err;
     o = plan({"stats", "--ranks=5", "--order=right"});
     EXPECT_NE(o.status, 0);
     EXPECT_TRUE(contains(o.err, "any, pairs, left")) << o.err;
+}
+
+// What --same, --order and --codec ask for is an error of an algorithm that was named, and leaves out one of
+// all.
+TEST(PlanTool, AllLeavesOutWhatLacksTheBits) {
+    struct row {
+        const char *flag, *out, *in, *said;
+    };
+    for (const row &x : {row{"--order=pairs", "ring", "recursive_doubling", "--order: ring does not"},
+                         row{"--same=runs", "ring_full", "ring", "--same: sums of ring_full by 4 ranks"},
+                         row{"--codec=bf16", "bcube", "ring", "--codec: is bf16, but bcube does not"}})
+        for (const char *command : {"compare", "arrival"}) {
+            outcome o = plan({command, "--ranks=4", "--bytes=1Ki", x.flag});
+            EXPECT_EQ(o.status, 0) << command << x.flag << o.err;
+            EXPECT_EQ(o.err, "") << command << x.flag;
+            EXPECT_TRUE(contains(o.out, std::string("-  ") + x.out + ": does not apply\n")) << o.out;
+            EXPECT_FALSE(contains(o.out, std::string("  ") + x.in + ": does not apply")) << o.out;
+            o = plan({command, "--ranks=4", "--bytes=1Ki", x.flag, std::string("--algorithm=") + x.out});
+            EXPECT_NE(o.status, 0) << command << x.flag;
+            EXPECT_TRUE(contains(o.err, x.said)) << o.err;
+        }
+}
+
+TEST(PlanTool, ACodecThatTheCollectiveDoesNotTake) {
+    for (const char *collective : {"reduce", "barrier"})
+        for (const char *command : {"explain", "verify", "compare", "arrival", "stats"}) {
+            const outcome o =
+                plan({command, "--ranks=5", std::string("--collective=") + collective, "--codec=bf16"});
+            EXPECT_NE(o.status, 0) << command << o.out;
+            EXPECT_TRUE(contains(o.err, std::string("--codec: is bf16 for ") + collective +
+                                            "; allowed are allreduce, reduce_scatter, allgather"))
+                << command << o.err;
+        }
 }
 
 // auto keeps the bits as the library does by default; what is named does as it can.

@@ -137,6 +137,23 @@ TEST(Verify, WhatDoesNotApplyIsSkippedWithTheReason) {
     EXPECT_TRUE(contains(o.out, " 6 checked, 6 skipped (1 rank: odd numbers of ranks are too odd)")) << o.out;
 }
 
+TEST(Verify, ATreeThatIsNotBuiltIsNotChecked) {
+    outcome o = plan({"verify", "--collective=allreduce", "--algorithm=ring", "--ranks=5", "--order=pairs"});
+    EXPECT_EQ(o.status, 2) << o.out;
+    EXPECT_TRUE(contains(o.err, "--order: ring does not build that tree for 5 ranks; allowed is any"))
+        << o.err;
+    o = plan({"verify", "--collective=allreduce", "--algorithm=ring,linear", "--ranks=1-5", "--order=left"});
+    EXPECT_EQ(o.status, 2) << "one of them lacks it: " << o.out;
+    o = plan({"verify", "--collective=allreduce", "--ranks=5", "--count=10", "--order=pairs"});
+    EXPECT_EQ(o.status, 0) << o.out << o.err;
+    EXPECT_TRUE(
+        contains(o.out, "ring                                0 checked, 2 skipped (5 ranks: order: ring"))
+        << o.out;
+    EXPECT_TRUE(contains(o.out, "halving_doubling                    2 checked\n")) << o.out;
+    o = plan({"verify", "--collective=broadcast", "--algorithm=binomial", "--ranks=5", "--order=pairs"});
+    EXPECT_EQ(o.status, 0) << "nothing is reduced: " << o.err;
+}
+
 TEST(Compare, APlannerThatRefusesDoesNotApply) {
     outcome o = plan({"compare", "--load", PLUGIN_REFUSE, "--algorithm=broken,ring", "--ranks=3,4",
                       "--bytes=64", "--format=json"});

@@ -491,10 +491,11 @@ TEST_F(TraceTool, FilesThatMakeNoSenseAreLeftOutAndNamed) {
          "is a dump of version 7; this gcoll_trace reads version 1"},
         {with(R"("rank": 3)", R"("rank": 4)"), "rank 4 of 4 makes no sense"},
         {with(R"("size": 4)", R"("size": 4000000000)"), "rank 3 of 4000000000 makes no sense"},
-        {with(R"("size": 4)", R"("size": "four")"), "'size' is no whole number"},
+        {with(R"("size": 4)", R"("size": "four")"), "'size' is \"four\"; allowed are whole numbers"},
         {with(R"("count": 100)", R"("count": -1)"), "'count' is -1; allowed are 0 to"},
         {with(R"("number": 2,)", R"("number": 1,)"), "operation 1 comes after 1"},
-        {with(R"("entered_ns": 100003)", R"("entered_ns": 1e400)"), "'entered_ns' is no whole number"},
+        {with(R"("entered_ns": 100003)", R"("entered_ns": 1e400)"),
+         "'entered_ns' is 1e400; allowed are whole numbers"},
         {with(R"("clock": {)", R"("clock": 1, "x": {)"), "'clock' is no object"}};
     for (const auto &row : rows) {
         SCOPED_TRACE(row.second);
