@@ -42,7 +42,8 @@ static double allowed_error(const bench_call *call, bench_values *values) {
     } bounds[] = {{"bf16", 0x1p-8}, {"fp16", 0x1p-11}, {"int8", 1.0 / 127}, {"fp8", 1.0 / 16}};
     const bench_options *o = call->state->options;
     double relative = 0;
-    for (size_t i = 0; o->codec && i < sizeof bounds / sizeof bounds[0]; i++)
+    const bool encodes = o->codec && bench_takes_codec(call->what->collective);
+    for (size_t i = 0; encodes && i < sizeof bounds / sizeof bounds[0]; i++)
         if (strncmp(o->codec, bounds[i].name, strlen(bounds[i].name)) == 0)
             relative = bounds[i].relative * (strstr(o->codec, "seed") ? 2 : 1);
     if (!(relative > 0))

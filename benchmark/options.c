@@ -230,6 +230,10 @@ static bool reduces_by_codec(gcoll_collective c) {
     return gcoll_collective_reduces(c) && bench_takes_codec(c);
 }
 
+const char *bench_order_name(gcoll_order order) {
+    return order == GCOLL_ORDER_PAIRS ? "pairs" : order == GCOLL_ORDER_LEFT ? "left" : "any";
+}
+
 /* The ranks would refuse these, too. */
 static bool check_codec(const bench_options *o) {
     const bool reduces = any_case(o, reduces_by_codec);
@@ -249,7 +253,7 @@ static bool check_codec(const bench_options *o) {
     }
     if (reduces && o->size > 1 && o->order > GCOLL_ORDER_ANY) {
         cli_complain("--codec: is %s with --order %s; allowed is one of the two", o->codec,
-                     o->order == GCOLL_ORDER_PAIRS ? "pairs" : "left");
+                     bench_order_name(o->order));
         return false;
     }
     return true;

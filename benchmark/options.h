@@ -113,6 +113,7 @@ uint64_t bench_largest_size(const bench_options *options);
 /* The reproducibility that calls ask for (options.same). --same decides. Without it, runs that name an
  * algorithm ask for none, so that each can be measured, and others take the library's default. */
 gcoll_same bench_same(const bench_options *options);
+const char *bench_order_name(gcoll_order order);
 /* Of a call of the library. */
 int64_t bench_timeout_ms(const bench_options *options);
 

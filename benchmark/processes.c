@@ -44,9 +44,9 @@ static void remove_folder(const char *path) {
     (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
-/* The signals that the parent waits for. SIGPIPE comes when it complains to a reader that has gone; it is to
- * end all ranks and remove the folder nevertheless. A signal that was ignored when the program began, as
- * SIGHUP under nohup, is left out: once blocked, it would be delivered. */
+/* The signals that the parent waits for. It gets SIGPIPE when it complains to a reader that has gone,
+ * and goes on, so that it still ends its ranks and removes the folder. A signal that was ignored when the
+ * program began, as SIGHUP under nohup, is left out: once blocked, it would be delivered. */
 static void signals_of_parent(sigset_t *set) {
     static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
     struct sigaction found;

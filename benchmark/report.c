@@ -265,7 +265,7 @@ static void print_table_head(const bench_report *report, const bench_result *res
     if (gcoll_collective_reduces(result->collective) && bench_same(options) != GCOLL_SAME_ON_RANKS)
         (void)fprintf(file, ", same %s", bench_same(options) == GCOLL_SAME_IN_RUNS ? "in runs" : "nowhere");
     if (gcoll_collective_reduces(result->collective) && options->order > GCOLL_ORDER_ANY)
-        (void)fprintf(file, ", order %s", options->order == GCOLL_ORDER_PAIRS ? "pairs" : "left");
+        (void)fprintf(file, ", order %s", bench_order_name(options->order));
     print_changes(file, options, result->collective);
     (void)fprintf(file, "\n#%11s %11s %7s %9s %9s %9s %9s %9s %7s %7s %6s%s%s%s%s  %s\n", "bytes", "count",
                   "iters", "min", "p50", "p95", "p99", "max", "algbw", "busbw", "wrong",

@@ -496,11 +496,10 @@ typedef struct gcoll_verify_report {
 /* Verifies the plans of all ranks: runs them symbolically by the rules above, over the hardest transport that
  * is allowed. plans[r] is the plan of rank r; all have the same size, collective and count. GCOLL_OK if every
  * output element of every rank holds what the collective promises, and the rest of an input in place is as it
- * was. Else GCOLL_ERR_INVALID, with a text that
- * names rank and step: a message without a partner or of another size, an access out of bounds or to memory
- * that cannot be reached, an element copied between host and device twice, two unordered steps on the same
- * elements, a deadlock, an element that was never written, an input that was, a contribution that is missing
- * or comes twice. *report: what was counted. */
+ * was. Else GCOLL_ERR_INVALID, with a text that names rank and step: a message without a partner or of
+ * another size, an access out of bounds or to memory that cannot be reached, an element copied between host
+ * and device twice, two unordered steps on the same elements, a deadlock, an element that was never written,
+ * an input that was, a contribution that is missing or comes twice. *report: what was counted. */
 GCOLL_API gcoll_status gcoll_verify(const gcoll_plan *const *plans, uint32_t size,
                                     gcoll_verify_report *report);
 

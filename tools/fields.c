@@ -189,7 +189,8 @@ static const char *skip_comment(const char *at) {
 static bool is_new(key_list *keys, const char *key) {
     const size_t bytes = (size_t)(field_skip_string(key) - key);
     for (size_t i = 0; i < keys->count; i++)
-        if (strncmp(keys->at[i], key, bytes + 1) == 0)
+        if (field_skip_string(keys->at[i]) == keys->at[i] + bytes &&
+            memcmp(keys->at[i] + 1, key + 1, bytes - 1) == 0)
             return false;
     if (keys->count < MOST_KEYS)
         keys->at[keys->count++] = key;
@@ -217,10 +218,10 @@ static bool check_text(field_reader *r, const char *text, size_t bytes, const ch
     const char *string = text;
     uint32_t depth = 0;
     objects[0].count = 0;
-    for (const char *at = text; at < end; at++) {
+    for (const char *at = text; at < end; at++)
         if (*at == '/')
-            at = skip_comment(at);
-        if (*at == '"' || *at == '\'')
+            at = skip_comment(at); /* what it ends with is no syntax */
+        else if (*at == '"' || *at == '\'')
             at = field_skip_string(string = at);
         else if (*at == '{' && depth < MOST_DEPTH)
             objects[++depth].count = 0;
@@ -228,7 +229,6 @@ static bool check_text(field_reader *r, const char *text, size_t bytes, const ch
             depth--;
         else if (*at == ':' && !is_new(&objects[depth], string))
             return say_twice(r, line_of(text, string), string);
-    }
     for (const char *at = end; at < text + bytes; at++)
         if (*at == '\0' || !strchr(" \t\r\n", *at))
             return field_wrong(r, "line %" PRIu32 ": has text after its end; allowed is one object",

@@ -54,8 +54,8 @@ void field_show(struct json_object *value, char text[FIELD_SHOWN]);
 /* Reads a regular file of up to `most` bytes; returns them with a NUL behind them, to be freed. Returns NULL,
  * and sets the problem, if it cannot be read. */
 char *field_load(field_reader *r, size_t most, size_t *bytes);
-/* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is
- * none, has a key twice in an object, or goes on behind its end. It is released by json_object_put. */
+/* Parses a JSON text of `bytes` bytes. Returns NULL, and sets the problem, if it is none, if an object has a
+ * key twice (as it is written, among its first 64), or if text follows. json_object_put releases it. */
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes);
 
 /* The quote that ends the string that begins with the quote `at`; or the end of the text. */

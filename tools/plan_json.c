@@ -371,7 +371,7 @@ static bool read_all(reading *r, struct json_object *all) {
     if (!read_head(r, all) || !field_object(r->fields, all, "plans", json_type_array, &plans))
         return false;
     const uint32_t size = r->problem.size;
-    if (length_of(plans) != size)
+    if (size == 0 || length_of(plans) != size)
         return field_wrong(r->fields,
                            "'plans' has %zu entries and 'ranks' is %" PRIu32
                            "; allowed is one plan for each rank",

@@ -296,15 +296,18 @@ bool tool_builds_tree(const tool_options *options, const tool_target *target, ui
     const gcoll_algorithm *a = target->choice.algorithm;
     tool_cases cases;
     bool applies = false, builds = !tool_cases_create(options, target, size, &cases);
+    tool_shape shape, last;
     for (uint64_t i = 0; i < cases.settings && !builds; i++) {
-        tool_shape shape;
         tool_cases_at(&cases, i * cases.per_setting, &shape);
         shape.problem.count = largest_count(&cases);
         if (a->applies && a->applies(&shape.problem) != GCOLL_OK)
             continue;
         applies = true;
+        last = shape;
         builds = tool_shape_keeps_bits(options, &shape) == GCOLL_OK;
     }
+    if (applies && !builds) /* settings that do not apply have set another error since */
+        (void)tool_shape_keeps_bits(options, &last);
     tool_cases_free(&cases);
     return builds || !applies;
 }

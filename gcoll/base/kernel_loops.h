@@ -7,10 +7,10 @@
  *     half_lanes      a vector type of floats
  *     half_load(p), half_store(p, v)   sizeof(half_lanes) / 4 elements from and to memory of any alignment
  *
- * All sets give the same bits (but for the payload of a NaN): integer arithmetic is unsigned, so it wraps;
- * float32 and float64 are one IEEE operation an element; float16 and bfloat16 round as half.h does, and 8-bit
- * floats as float8.h does. The product of complex numbers has several operations. So these files are compiled
- * without contraction of a product and a sum into one operation.
+ * All sets give the same bits (but for the sign and payload of a NaN): integer arithmetic is unsigned, so it
+ * wraps; float32 and float64 are one IEEE operation an element; float16 and bfloat16 round as half.h does,
+ * and 8-bit floats as float8.h does. The product of complex numbers has several operations. So these files
+ * are compiled without contraction of a product and a sum into one operation.
  */
 #include "gcoll/base/float8.h"
 #include "gcoll/base/half.h"

@@ -242,8 +242,8 @@ static gcoll_status set_user_op(gcoll_arguments *arguments, const struct options
                                                : GCOLL_OK;
 }
 
-/* Reads options.codec; device memory is found later. The call has its order already, which sums that are
- * rounded on the way do not keep. size: ranks; one alone rounds nothing. */
+/* Reads options.codec; device memory is found later. The call must have its order: a codec rounds partial
+ * sums, so several ranks can keep none. One rank encodes nothing. size: the number of ranks. */
 static gcoll_status set_codec(gcoll_call *call, uint32_t size, const gcoll_given *given, const char *text) {
     gcoll_codec codec;
     gcoll_status status = gcoll_codec_parse(text, &codec);
@@ -332,8 +332,7 @@ static gcoll_status adapt_to_factors(gcoll_arguments *arguments, const gcoll_con
                            "options.%s: is set, but a buffer lies in device memory; allowed are buffers in "
                            "host memory",
                            call->postscale != 0 ? "postscale" : "prescale");
-    arguments->is_truth =
-        arguments->is_truth && call->places == 0; /* no device is asked for one rank's copy */
+    arguments->is_truth = arguments->is_truth && call->places == 0;
     arguments->was_in_place = call->in_place != 0;
     if (!gcoll_arguments_change_input(arguments))
         return GCOLL_OK;

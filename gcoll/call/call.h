@@ -284,7 +284,7 @@ typedef struct gcoll_arguments {
     /* Factors of the input, applied one after the other before the first step (run/scale.c); 0: none. With
      * any, `call` is the call that runs on the multiple, and `buffers` are still those of the caller. */
     double factors[2];
-    bool is_truth;     /* a logical operation has one contribution: its elements become 0 or 1 likewise */
+    bool is_truth;     /* the one contribution to a logical operation becomes 0 or 1 before the first step */
     bool was_in_place; /* the caller's call */
     uint32_t taught;   /* token of context->learner (hooks.h); 0: none */
 } gcoll_arguments;

@@ -55,8 +55,7 @@ static gcoll_status make_room(gcoll_run *run, uint32_t pieces, uint64_t own) {
     if (own > UINT64_MAX - MEMORY_ALIGNMENT || !gcoll_mul_u64(aligned(own), buffers, &bytes) ||
         bytes > PTRDIFF_MAX - head)
         return gcoll_error(GCOLL_ERR_INVALID,
-                           "options.prescale: %u buffers of %llu bytes, which are copied, exceed the address "
-                           "space",
+                           "count: %u buffers of %llu bytes, which are copied, exceed the address space",
                            buffers, (unsigned long long)own);
     if (!run->multiple || run->multiple_bytes < head + bytes) {
         char *memory = gcoll_allocate(run->context, head + bytes);

@@ -334,9 +334,14 @@ TEST(Bench, CodecAndFactorsAreSaid) {
         const std::string wanted = std::string(",\"codec\":") + (is_coded ? "\"bf16\"" : "null") +
                                    ",\"prescale\":" + (reduces ? "-2" : "null") +
                                    ",\"postscale\":" + (reduces ? "-0.5" : "null") + "}";
-        for (const std::string &line : lines(result.out))
-            if (contains(line, "{\"collective\":\"" + std::string(name) + "\""))
-                EXPECT_TRUE(contains(line, wanted)) << wanted << line;
+        int found = 0;
+        for (const std::string &line : lines(result.out)) {
+            if (!contains(line, "{\"collective\":\"" + std::string(name) + "\""))
+                continue;
+            found++;
+            EXPECT_TRUE(contains(line, wanted)) << wanted << line;
+        }
+        EXPECT_GT(found, 0) << name << result.out;
     }
     const outcome plain =
         run({"--local=2", "--transport=inproc", "--bytes=4", "--codec=none", "--format=json"});

@@ -387,7 +387,7 @@ TEST_P(Large, EveryAlgorithm) {
 
 INSTANTIATE_TEST_SUITE_P(Some, Large, testing::Combine(testing::Values(2u, 5u), transports()), place_name);
 
-// With one rank there is nothing to combine, and yet a truth value is 0 or 1, in every form of a call.
+// With one rank there is nothing to combine, and yet a truth value is 0 or 1.
 TEST(LogicalOperations, OfOneContributionAreZeroOrOne) {
     const std::vector<int16_t> values = {0, 1, -7, 300, 0x100}, truths = {0, 1, 1, 1, 1};
     run_threads(1, "inproc", [&](uint32_t, gcoll_context *context) {
@@ -413,6 +413,19 @@ TEST(LogicalOperations, OfOneContributionAreZeroOrOne) {
             EXPECT_GCOLL_OK(gcoll_request_wait(&started));
             EXPECT_EQ(output, truths);
             EXPECT_EQ(input, values) << "the input was written";
+            EXPECT_GCOLL_OK(
+                gcoll_reduce_scatter(context, input.data(), input.data(), count, GCOLL_INT16, op, nullptr));
+            EXPECT_EQ(input, truths) << "in place";
+            input = values;
+            gcoll_operation *prepared = nullptr;
+            ASSERT_GCOLL_OK(gcoll_allreduce_create(context, input.data(), output.data(), count, GCOLL_INT16,
+                                                   op, nullptr, &prepared));
+            for (int run = 0; run < 2; run++) {
+                output.assign(count, 9);
+                EXPECT_GCOLL_OK(gcoll_operation_run(prepared));
+                EXPECT_EQ(output, truths) << "prepared";
+            }
+            gcoll_operation_destroy(prepared);
             EXPECT_GCOLL_OK(
                 gcoll_allreduce(context, input.data(), input.data(), count, GCOLL_INT16, op, nullptr));
             EXPECT_EQ(input, truths) << "in place";

@@ -324,6 +324,10 @@ TEST(PlanTool, OrderAsksForATree) {
     o = plan({"show", "--algorithm=linear", "--ranks=4", "--order=pairs"});
     EXPECT_TRUE(contains(o.err, "linear does not build that tree for 4 ranks; allowed are any, left"))
         << o.err;
+    o = plan(
+        {"verify", "--collective=allreduce", "--algorithm=group_butterfly", "--ranks=6", "--order=pairs"});
+    EXPECT_EQ(o.status, 2);
+    EXPECT_TRUE(contains(o.err, "--order: group_butterfly does not build that tree for 6 ranks")) << o.err;
     o = plan({"verify", "--collective=allreduce", "--algorithm=spread", "--ranks=1-6", "--inputs=3",
               "--order=pairs"});
     EXPECT_EQ(o.status, 0) << o.out << o.err;
