@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "benchmark/host.h"
 #include "benchmark/page.h"
@@ -93,12 +94,22 @@ bool bench_page_write_run(const bench_options *options, struct json_object *rows
 
 /* Takes a line: a result, or an object whose one member `about` has facts. NULL, or what is wrong with it. */
 static const char *take_line(const char *line, bench_page *page) {
-    enum json_tokener_error error;
-    struct json_object *object = json_tokener_parse_verbose(line, &error), *about = NULL;
+    struct json_tokener *tokener = json_tokener_new();
+    if (!tokener)
+        return "is more than memory can hold";
+    struct json_object *object = json_tokener_parse_ex(tokener, line, (int)strlen(line) + 1), *about = NULL;
+    const enum json_tokener_error error = json_tokener_get_error(tokener);
+    const size_t end = json_tokener_get_parse_end(tokener);
+    json_tokener_free(tokener);
     if (!object)
-        return error == json_tokener_success ? "is null" : json_tokener_error_desc(error);
+        return error == json_tokener_success    ? "is null"
+               : error == json_tokener_continue ? "ends too early"
+                                                : json_tokener_error_desc(error);
     const char *wrong = NULL;
-    if (json_object_is_type(object, json_type_object) && json_object_object_get_ex(object, "about", &about)) {
+    if (line[end + strspn(line + end, " \t\r\n")] != '\0') {
+        wrong = "has text after its end";
+    } else if (json_object_is_type(object, json_type_object) &&
+               json_object_object_get_ex(object, "about", &about)) {
         if (!json_object_is_type(about, json_type_object))
             wrong = "has an \"about\" that is no object";
         else if (page->about)
@@ -112,6 +123,12 @@ static const char *take_line(const char *line, bench_page *page) {
     }
     json_object_put(object);
     return wrong;
+}
+
+/* Whether both are there, as one file. */
+static bool is_one_file(const char *one, const char *other) {
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 static bool read_results(const char *path, bench_page *page) {
@@ -144,6 +161,11 @@ static bool read_results(const char *path, bench_page *page) {
 }
 
 int bench_page_write_results(const bench_options *options) {
+    if (is_one_file(options->results, options->report)) {
+        cli_complain("--report: is '%s', the file that --results reads; allowed is another one",
+                     options->report);
+        return BENCH_USAGE;
+    }
     bench_page page = {.rows = json_object_new_array()};
     const bool good =
         page.rows ? read_results(options->results, &page) && write_file(options->report, &page) : no_memory();

@@ -250,8 +250,8 @@ struct json_object *field_parse(field_reader *r, const char *text, size_t bytes)
     else if (error != json_tokener_success)
         field_wrong(r, "is no JSON at byte %zu: %s", json_tokener_get_parse_end(tokener),
                     json_tokener_error_desc(error));
-    else if (!all)
-        field_wrong(r, "is null");
+    else if (!all) /* json-c says so of a text and of missing memory */
+        field_wrong(r, text[strspn(text, " \t\r\n")] == 'n' ? "is null" : "out of memory");
     else if (!check_text(r, text, bytes, text + json_tokener_get_parse_end(tokener))) {
         json_object_put(all);
         all = NULL;

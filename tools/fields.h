@@ -58,6 +58,13 @@ char *field_load(field_reader *r, size_t most, size_t *bytes);
  * key twice (as it is written, among its first 64), or if text follows. json_object_put releases it. */
 struct json_object *field_parse(field_reader *r, const char *text, size_t bytes);
 
+/* How often readers of schedules may ask whether a thread block can go on: a small file must not keep a
+ * processor busy for minutes. */
+#define FIELD_MOST_TRIES ((uint64_t)1 << 25)
+#define FIELD_TOO_MANY_TRIES                                                                                 \
+    "has thread blocks that wait too long for one another: allowed are up to %" PRIu64                       \
+    " looks for one that can go on"
+
 /* The quote that ends the string that begins with the quote `at`; or the end of the text. */
 const char *field_skip_string(const char *at);
 

@@ -206,12 +206,15 @@ static bool check_all_run(const making *m) {
 /* Each sweep takes one step of each block that has one ready, so that blocks advance alike. */
 static bool find_order(making *m) {
     const msccl_schedule *s = m->schedule;
+    uint64_t tries = 0;
     bool some = true;
     for (uint32_t round = 0; some; round++) {
         some = false;
         for (uint32_t g = 0; g < s->gpu_count; g++)
             for (uint32_t b = 0; b < s->gpus[g].block_count; b++) {
                 progress *p = &m->gpus[g].blocks[b];
+                if (++tries > FIELD_MOST_TRIES)
+                    return field_wrong(m->fields, FIELD_TOO_MANY_TRIES, FIELD_MOST_TRIES);
                 /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): allocate() made it */
                 if (p->next == p->block->count || !is_ready(m, g, p))
                     continue;

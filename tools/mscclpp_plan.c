@@ -506,14 +506,23 @@ static bool say_why(const making *m, const progress *p) {
                     p->gpu, op->block, p->next);
 }
 
+/* What it costs to see whether a block can go on: the blocks or dependencies that are looked at. */
+static uint32_t tries_of(const making *m, const progress *p) {
+    const mscclpp_op *op = p->next < p->count ? next_op(m, p) : NULL;
+    return !op ? 1 : op->type == MSCCLPP_BARRIER ? m->schedule->gpus[p->gpu].block_count : 1 + op->deps;
+}
+
 /* Each sweep takes one operation of each block that has one ready, so that blocks advance alike. */
 static bool find_order(making *m) {
     const progress *stuck = NULL;
+    uint64_t tries = 0;
     bool some = true;
     for (; some && !m->failed; m->round++) {
         some = false;
         for (uint32_t b = 0; b < m->block_count && !m->failed; b++) {
             progress *p = &m->blocks[b];
+            if ((tries += tries_of(m, p)) > FIELD_MOST_TRIES)
+                return field_wrong(m->fields, FIELD_TOO_MANY_TRIES, FIELD_MOST_TRIES);
             if (p->next == p->count || !is_ready(m, p))
                 continue;
             run_next(m, p);

@@ -196,18 +196,23 @@ static bool read_peer(reading *r, struct json_object *from, gcoll_step *s) {
     return true;
 }
 
+/* Runs keep a count for each round, so a small file must not have many. */
+#define MOST_ROUND (INT64_C(1) << 24)
+
 static bool read_step(reading *r, struct json_object *from, uint32_t number, gcoll_step *s, uint32_t *after) {
     static const char *const known[] = {"op", "round",    "count", "peer", "received_first", "dst", "a",
                                         "b",  "operands", "after", NULL};
+    int64_t round;
     *s = (gcoll_step){0};
     if (!json_object_is_type(from, json_type_object))
         return field_wrong(r->fields, "is no object");
     if (!field_known(r->fields, from, known) || !read_kind(r, from, &s->kind) ||
-        !field_small(r->fields, from, "round", true, r->last_round, &s->round) ||
+        !field_whole(r->fields, from, "round", MOST_ROUND, true, r->last_round, &round) ||
         !read_count(r, from, "count", false, &s->count) ||
         !read_flag(r, from, "received_first", &s->received_first) || !read_peer(r, from, s) ||
         !read_places(r, from, s) || !read_after(r, from, number, after))
         return false;
+    s->round = (uint32_t)round;
     if (s->round < r->last_round)
         return field_wrong(
             r->fields, "'round' is %" PRIu32 "; allowed are %" PRIu32 ", that of the step before, and more",

@@ -19,6 +19,7 @@
 #include "gcoll/plan/verify_internal.h"
 
 #define NONE       UINT32_MAX
+#define MOST_LINKS (1U << 26)    /* 512 MiB: a plan of N steps may ask for N * N */
 #define WORDS      16u           /* two cache lines a step */
 #define BLOCK      (WORDS * 64u) /* sources that one walk answers for */
 #define FIRST_ROOM 16u
@@ -113,12 +114,16 @@ static gcoll_status cut(line_t *line, uint64_t offset, uint64_t size, uint64_t *
 
 static gcoll_status sweep_read(races *x, stretch *at, uint32_t step) {
     gcoll_status status = ask(x, at->writer, step);
+    if (x->link_count == MOST_LINKS)
+        return gcoll_error(
+            GCOLL_ERR_NO_MEMORY,
+            "rank %u: the plan is too large to verify: its steps read more than %u pieces that "
+            "others wrote",
+            x->rank, MOST_LINKS);
     if (!status)
         status = gcoll_verify_reserve(&x->links, &x->link_room, x->link_count + 1, sizeof(link_t));
     if (status)
         return status;
-    if (x->link_count == NONE)
-        return gcoll_error(GCOLL_ERR_NO_MEMORY, "rank %u: the plan is too large to verify", x->rank);
     x->links[x->link_count] = (link_t){step, at->readers};
     at->readers = (uint32_t)x->link_count++;
     return GCOLL_OK;

@@ -245,6 +245,7 @@ static bool moves_now(const gcoll_run *run) {
 static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     const gcoll_plan *plan = run->plan;
     const bool own_blocks = gcoll_call_has_own_blocks(&run->entry->call);
+    const bool is_bounded = (uint64_t)plan->window + 1 < plan->rounds;
     uint64_t at = 0;
     uint64_t steps = plan->step_count;
     uint64_t sizes[] = {steps * sizeof *run->steps,
@@ -252,7 +253,7 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
                         steps * sizeof *run->waiting,
                         steps * sizeof *run->ready,
                         messages * sizeof *run->opened,
-                        plan->rounds * sizeof *run->round_left,
+                        is_bounded ? plan->rounds * sizeof *run->round_left : 0,
                         own_blocks ? messages * sizeof *run->told : 0,
                         messages * sizeof *run->heard,
                         gcoll_record_has_steps(run->context) ? steps * sizeof *run->recorded : 0,
@@ -267,7 +268,7 @@ static uint64_t lay_out(gcoll_run *run, char *base, uint32_t messages) {
     run->waiting = (void *)parts[2];
     run->ready = (void *)parts[3];
     run->opened = (void *)parts[4];
-    run->round_left = (uint64_t)plan->window + 1 >= plan->rounds ? NULL : (void *)parts[5];
+    run->round_left = is_bounded ? (void *)parts[5] : NULL;
     run->told = own_blocks ? (void *)parts[6] : NULL;
     run->heard = (void *)parts[7];
     run->recorded = gcoll_record_has_steps(run->context) ? (void *)parts[8] : NULL;

@@ -174,6 +174,21 @@ class Report(unittest.TestCase):
             page = Page(file.read())
         self.check_tables(page, lines_of(self.results))
 
+    def test_the_page_does_not_replace_the_results(self):
+        self.run_bench("--local", "2", "--algorithm", "ring", "--bytes", "4")
+        with open(self.results, encoding="utf-8") as file:
+            before = file.read()
+        done = bench("--results", self.results, "--report", os.path.join(self.folder, ".", "results.json"))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("the file that --results reads", done.stderr)
+        with open(self.results, encoding="utf-8") as file:
+            self.assertEqual(file.read(), before)
+        with open(self.results, "a", encoding="utf-8") as file:
+            file.write(before.strip().splitlines()[-1] + " garbage\n")
+        done = bench("--results", self.results, "--report", self.page)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("has text after its end", done.stderr)
+
     def test_hostile_texts_are_escaped(self):
         evil = "<script>alert(1)</script>\"' onload=x&amp;\u00e9\u0007"
         row = {"collective": evil, "algorithm": evil, "transport": evil, "ranks": 2, "bytes": 4, "p50_us": 1.5, evil: evil,

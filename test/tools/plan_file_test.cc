@@ -474,6 +474,8 @@ TEST(PlanFile, MistakesAreNamed) {
          "rank 0: step 1: 'after[1]' is 0; allowed are earlier steps, each once"},
         {two + R"({"op": "copy", "count": 0, "round": 3}, {"op": "copy", "count": 0, "round": 2}]}, {}]})",
          "rank 0: step 1: 'round' is 2; allowed are 3, that of the step before, and more"},
+        {two + R"({"op": "copy", "count": 0, "round": 4294967294}]}, {}]})",
+         "rank 0: step 0: 'round' is 4294967294; allowed are 0 to 16777216"},
         {two + send + second + R"({"op": "receive", "count": 3, "peer": 0, "dst": ["out", 0, 0]}]}]})",
          "rank 1, step 0 (recv from 0, 3 elements): partner (rank 0, step 0) sends 4"},
     };
