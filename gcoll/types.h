@@ -17,8 +17,8 @@
  *    recovered, as annex G of C does.
  *  - band, bor, bxor act on the bits and are for integers only.
  *  - land, lor, lxor are the logical and, or, exclusive or. They are for bool and integers. Zero is
- *    false, any other value is true, and the result is 0 or 1. (A job of one rank copies a single buffer in
- *    device memory unchanged.)
+ *    false, any other value is true, and the result is 0 or 1. (One rank with one buffer combines nothing:
+ *    its input is copied as it is.)
  *  - minloc and maxloc are for elements of a value and an index. The result is the element with the least or
  *    the greatest value and, of those with equal values, the one with the lowest index. Values compare as in
  *    min and max: -0 is less than +0, and NaN wins. If several are NaN, the one with the lowest index wins.

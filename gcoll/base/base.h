@@ -82,9 +82,6 @@ gcoll_kernel gcoll_kernel_find_in(const char *set, gcoll_type type, gcoll_op op)
 /* The alignment of an element, in bytes, that buffers of calls must have. type must be valid. */
 size_t gcoll_type_alignment(gcoll_type type);
 
-/* Whether results of the operation are 0 or 1. */
-bool gcoll_op_is_logical(gcoll_op op);
-
 /* Whether sums and products of the type are rounded, and so depend on the order: floats and complex numbers.
  */
 bool gcoll_type_is_floating(gcoll_type type);

@@ -87,10 +87,6 @@ bool gcoll_type_is_floating(gcoll_type type) {
     return is_type(type) && (types[type].family == FAMILY_FLOAT || types[type].family == FAMILY_COMPLEX);
 }
 
-bool gcoll_op_is_logical(gcoll_op op) {
-    return is_op(op) && (LOGICAL & BIT(op)) != 0;
-}
-
 const char *gcoll_op_name(gcoll_op op) {
     return is_op(op) ? ops[op] : "?";
 }

@@ -301,24 +301,21 @@ static gcoll_status check_factor(const char *name, double factor, const gcoll_gi
 }
 
 /* Records the factors. If there is but one contribution, no step works on a result, so that the input gets
- * both, and truth values become 0 or 1 before the first step. */
+ * both. */
 static gcoll_status set_factors(gcoll_arguments *arguments, const gcoll_context *context,
                                 const gcoll_given *given, const struct options *options) {
     gcoll_call *call = &arguments->call;
     const uint32_t buffers = options->buffers > 0 ? options->buffers : 1;
-    const bool is_alone = context->size == 1 && buffers == 1;
     gcoll_status status = check_factor("prescale", options->prescale, given);
     if (status == GCOLL_OK)
         status = check_factor("postscale", options->postscale, given);
     if (status != GCOLL_OK)
         return status;
     arguments->factors[0] = options->prescale;
-    arguments->is_truth =
-        is_alone && gcoll_collective_reduces(given->collective) && gcoll_op_is_logical(given->op);
     if (options->postscale == 0)
         return GCOLL_OK;
     memcpy(&call->postscale, &options->postscale, sizeof call->postscale);
-    if (is_alone)
+    if (context->size == 1 && buffers == 1)
         arguments->factors[options->prescale != 0 ? 1 : 0] = options->postscale;
     return GCOLL_OK;
 }
@@ -332,9 +329,8 @@ static gcoll_status adapt_to_factors(gcoll_arguments *arguments, const gcoll_con
                            "options.%s: is set, but a buffer lies in device memory; allowed are buffers in "
                            "host memory",
                            call->postscale != 0 ? "postscale" : "prescale");
-    arguments->is_truth = arguments->is_truth && call->places == 0;
     arguments->was_in_place = call->in_place != 0;
-    if (!gcoll_arguments_change_input(arguments))
+    if (arguments->factors[0] == 0)
         return GCOLL_OK;
     call->in_list = 0;
     if (call->collective == GCOLL_REDUCE_SCATTER && call->in_place)

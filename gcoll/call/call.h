@@ -284,15 +284,9 @@ typedef struct gcoll_arguments {
     /* Factors of the input, applied one after the other before the first step (run/scale.c); 0: none. With
      * any, `call` is the call that runs on the multiple, and `buffers` are still those of the caller. */
     double factors[2];
-    bool is_truth;     /* the one contribution to a logical operation becomes 0 or 1 before the first step */
     bool was_in_place; /* the caller's call */
     uint32_t taught;   /* token of context->learner (hooks.h); 0: none */
 } gcoll_arguments;
-
-/* Whether the run works on what is made of the input (run/scale.c), and not on the input itself. */
-static inline bool gcoll_arguments_change_input(const gcoll_arguments *arguments) {
-    return arguments->factors[0] != 0 || arguments->is_truth;
-}
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the
  * argument. */

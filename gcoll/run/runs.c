@@ -31,7 +31,7 @@ static gcoll_status obtain(gcoll_context *context, const gcoll_call *call, const
         return status;
     gcoll_buffers multiple;
     const gcoll_buffers *buffers = &arguments->buffers;
-    run->scales = gcoll_arguments_change_input(arguments);
+    run->scales = arguments->factors[0] != 0;
     if (run->scales) {
         status = gcoll_scale_bind(run, arguments, &multiple);
         buffers = &multiple;

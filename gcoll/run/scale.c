@@ -8,8 +8,7 @@
  * output goes.
  *
  * options.postscale is a matter of the plan, whose last steps multiply the result (gcoll_run_divide). If
- * there is but one contribution, there are no such steps, and the input is multiplied by both factors. For
- * the same reason one contribution to a logical operation is made 0 or 1 here.
+ * there is but one contribution, there are no such steps, and the input is multiplied by both factors.
  */
 #include <string.h>
 
@@ -30,7 +29,6 @@ struct gcoll_multiple {
     piece *pieces;
     uint32_t count;
     gcoll_type type;
-    gcoll_kernel truth; /* of x and x: 0 or 1; NULL: factors */
     double factors[2];
     char *memory; /* of the multiples that do not lie in outputs */
 };
@@ -55,7 +53,8 @@ static gcoll_status make_room(gcoll_run *run, uint32_t pieces, uint64_t own) {
     if (own > UINT64_MAX - MEMORY_ALIGNMENT || !gcoll_mul_u64(aligned(own), buffers, &bytes) ||
         bytes > PTRDIFF_MAX - head)
         return gcoll_error(GCOLL_ERR_INVALID,
-                           "count: %u buffers of %llu bytes, which are copied, exceed the address space",
+                           "options.prescale: %u buffers of %llu bytes, which are copied, exceed the address "
+                           "space",
                            buffers, (unsigned long long)own);
     if (!run->multiple || run->multiple_bytes < head + bytes) {
         char *memory = gcoll_allocate(run->context, head + bytes);
@@ -100,7 +99,6 @@ gcoll_status gcoll_scale_bind(gcoll_run *run, const gcoll_arguments *arguments, 
         return status;
     gcoll_multiple *multiple = run->multiple;
     multiple->type = (gcoll_type)run->entry->call.type;
-    multiple->truth = arguments->is_truth ? gcoll_kernel_find(multiple->type, GCOLL_LOR) : NULL;
     memcpy(multiple->factors, arguments->factors, sizeof multiple->factors);
     if (list->entries > 0)
         add_entries(multiple, list, in_output ? &given->out_list : NULL, run->type_bytes);
@@ -129,10 +127,6 @@ void gcoll_scale_input(const gcoll_run *run) {
     const gcoll_multiple *multiple = run->multiple;
     for (uint32_t i = 0; i < multiple->count; i++) {
         const piece *p = &multiple->pieces[i];
-        if (multiple->truth) {
-            multiple->truth(p->to, p->from, p->from, p->count);
-            continue;
-        }
         gcoll_scale(p->to, p->from, p->count, multiple->type, multiple->factors[0]);
         if (multiple->factors[1] != 0)
             gcoll_scale(p->to, p->to, p->count, multiple->type, multiple->factors[1]);

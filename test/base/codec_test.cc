@@ -443,7 +443,7 @@ TEST(CodecTexts, ThatAreWrongSayWhatIsAllowed) {
         {"int8:block=8,block=8", "'block=8' is given twice"},
     };
     for (const auto &row : rows) {
-        gcoll_codec codec;
+        gcoll_codec codec = {};
         EXPECT_EQ(GCOLL_ERR_INVALID, gcoll_codec_parse(row.text, &codec)) << row.text;
         EXPECT_NE(nullptr, strstr(gcoll_last_error(), row.says)) << row.text << ": " << gcoll_last_error();
         EXPECT_FALSE(gcoll_codec_is_set(&codec));
