@@ -213,6 +213,24 @@ TEST(Mscclpp, WhatSignalsDoNotOrderIsARace) {
 }
 
 // A plan that was made from a schedule is written and read like any other.
+// 1023 blocks stand at a barrier while one runs 8000 operations: a small file that would take minutes.
+TEST(Mscclpp, BlocksThatWaitForLongAreRefused) {
+    const std::string barrier = R"({"name": "barrier", "barrier_id": 0, "nthread_blocks": 1024})";
+    std::string blocks;
+    for (int block = 0; block < 1023; block++)
+        blocks += R"({"id": )" + std::to_string(block) + R"(, "channels": [], "ops": [)" + barrier + "]}, ";
+    blocks += R"({"id": 1023, "channels": [], "ops": [)";
+    for (int operation = 0; operation < 8000; operation++)
+        blocks += R"({"name": "nop"}, )";
+    const outcome o = run_text(
+        "verify",
+        R"({"name": "x", "collective": "allreduce", "inplace": true, "gpus": [{"id": 0, )"
+        R"("inputChunks": 1, "outputChunks": 1, "scratchChunks": 0, "channels": [], "threadblocks": [)" +
+            blocks + barrier + "]}]}]}");
+    EXPECT_NE(o.status, 0);
+    EXPECT_TRUE(contains(o.err, "wait too long for one another: allowed are up to 33554432 looks")) << o.err;
+}
+
 TEST(Mscclpp, PlansAreAFileOfTheirOwn) {
     folder here;
     for (const ExecutionPlan &s : execution_plans) {
