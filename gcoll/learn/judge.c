@@ -324,7 +324,7 @@ static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const d
          * call whose messages a buffer took. */
         const double ns = judge->is_slower ? median(values, count) : least(values, count);
         gcoll_judged *one = &judge->candidates[i];
-        one->ns = one->ns > 0 ? fmin(one->ns, ns) : ns;
+        one->ns = one->last_ns = one->ns > 0 ? fmin(one->ns, ns) : ns;
         if (i != ended->usual)
             charge(judge, ended, ns);
     }
@@ -358,7 +358,7 @@ static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const d
         double error;
         add_pairs(one, values, count, usual, usual_count);
         const double ns = typical(values, count, &error), times = one->compared++;
-        one->ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
+        one->ns = one->last_ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
         one->error_ns = times > 0 ? hypot(one->error_ns * times, error) / (times + 1) : error;
         if (i != ended->usual)
             charge(judge, ended, ns);
@@ -382,11 +382,13 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
         settle(judge, judge->home, next);
 }
 
-/* Forgets what was measured. */
+/* Decides no more by what was measured. */
 static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
-    for (uint32_t i = 0; i < judge->count; i++)
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const gcoll_judged *one = &judge->candidates[i];
         judge->candidates[i] =
-            (gcoll_judged){.predicted = judge->candidates[i].predicted, .sent = judge->candidates[i].sent};
+            (gcoll_judged){.predicted = one->predicted, .sent = one->sent, .last_ns = one->last_ns};
+    }
     judge->usual_ns = usual_ns;
     judge->spent_ns = 0;
     screen(judge, next);

@@ -59,6 +59,7 @@ typedef struct gcoll_judged {
     double sent;      /* bytes of the busiest rank; 0: not known */
     double ns;        /* measured; 0: not yet */
     double error_ns;  /* standard error; 0: not compared closely yet */
+    double last_ns;   /* the latest measurement, also of trials before the times changed; 0: there is none */
     uint32_t compared;
     double wins, pairs, variance; /* against `home`, call by call: see judge.c */
     bool is_out;                  /* not tried again until times change */

@@ -262,12 +262,12 @@ static void took(gcoll_context *context, uint32_t token, int64_t ns) {
         gcoll_live_due(context, &gcoll_learn_activity);
 }
 
-/* Rank 0 has the times. */
+/* Rank 0 has the times. If trials have just begun anew, they are those of the trials before. */
 static void explain_times(const gcoll_study *study, gcoll_text *said) {
     for (uint32_t i = 0; i < study->count; i++)
-        if (study->judge.candidates[i].ns > 0)
+        if (study->judge.candidates[i].last_ns > 0)
             gcoll_text_add(said, "%s%s %.1f us", i > 0 ? ", " : "; measured: ", study->texts[i],
-                           study->judge.candidates[i].ns * 1e-3);
+                           study->judge.candidates[i].last_ns * 1e-3);
 }
 
 static void explain(const gcoll_context *context, const gcoll_call *call, gcoll_text *said) {
