@@ -1,6 +1,7 @@
 # Whether buffers in the memory of CUDA devices are supported: gcoll_has_cuda, and what that links, gcoll_cuda_libraries.
 set(gcoll_cuda_libraries "")
 set(missing "")
+set(failed 0)
 set(gcoll_cuda_least_version 11.8) # the first that knows devices of architecture 90
 
 if(NOT GCOLL_CUDA STREQUAL "OFF")
@@ -17,18 +18,24 @@ if(NOT GCOLL_CUDA STREQUAL "OFF")
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
       set(CMAKE_CUDA_ARCHITECTURES 75-virtual 80-real 90)
     endif()
+    # One small file tells whether the compiler works. CMake's check_language tries as much as enable_language then does again.
     if(NOT CMAKE_CUDA_COMPILER)
       unset(CMAKE_CUDA_COMPILER CACHE) # a look-up that failed is tried again
       if(NOT DEFINED ENV{CUDACXX})
         set(ENV{CUDACXX} "${CUDAToolkit_NVCC_EXECUTABLE}")
       endif()
+      set(host_compiler "")
+      if(DEFINED ENV{CUDAHOSTCXX})
+        set(host_compiler -ccbin "$ENV{CUDAHOSTCXX}")
+      endif()
+      file(WRITE "${PROJECT_BINARY_DIR}/CMakeFiles/nothing.cu" "")
+      execute_process(COMMAND "$ENV{CUDACXX}" ${host_compiler} -c "${PROJECT_BINARY_DIR}/CMakeFiles/nothing.cu" -o "${PROJECT_BINARY_DIR}/CMakeFiles/nothing.o"
+                      RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET TIMEOUT 60)
     endif()
-    include(CheckLanguage)
-    check_language(CUDA)
-    if(CMAKE_CUDA_COMPILER)
+    if(NOT failed)
       enable_language(CUDA)
     else()
-      set(missing "${CUDAToolkit_NVCC_EXECUTABLE} does not work, or finds no C++ compiler that it takes (CUDAHOSTCXX)")
+      set(missing "$ENV{CUDACXX} does not work, or finds no C++ compiler that it takes (CUDAHOSTCXX)")
     endif()
   endif()
 endif()
