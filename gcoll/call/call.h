@@ -284,9 +284,19 @@ typedef struct gcoll_arguments {
     /* Factors of the input, applied one after the other before the first step (run/scale.c); 0: none. With
      * any, `call` is the call that runs on the multiple, and `buffers` are still those of the caller. */
     double factors[2];
-    bool was_in_place; /* the caller's call */
-    uint32_t taught;   /* token of context->learner (hooks.h); 0: none */
+    bool was_in_place;  /* the caller's call */
+    uint32_t taught;    /* token of context->learner (hooks.h); 0: none */
+    uint64_t open_call; /* its number, if the algorithm is still open; else 0 */
 } gcoll_arguments;
+
+/* Arguments with copies of all that they point to, but for the buffers themselves. Freed by free(). */
+typedef struct gcoll_saved {
+    gcoll_arguments arguments;
+    gcoll_user_op user;
+} gcoll_saved;
+
+gcoll_status gcoll_arguments_save(const gcoll_context *context, const gcoll_arguments *arguments,
+                                  gcoll_saved **saved);
 
 /* Checks the arguments of a call and fills in `arguments`, which the caller has zeroed. Errors name the
  * argument. */

@@ -39,6 +39,9 @@ typedef struct gcoll_taught {
     const char *algorithm; /* that the call takes, valid as long as the context; NULL: what auto chooses */
     uint32_t token;        /* for `begins` and `took`; 0: neither is called */
     bool is_settled;       /* nothing is tried: calls take this algorithm until times change */
+    /* Of a started call whose algorithm is not decided yet: its number, for `decided`; else 0. It must not
+     * run before. */
+    uint64_t open_call;
 } gcoll_taught;
 
 /* A token whose call is not timed. */
@@ -47,13 +50,17 @@ typedef struct gcoll_taught {
 struct gcoll_learner {
     /* Whether calls like this one learn: the same on every rank. */
     bool (*teaches)(const struct gcoll_call *call);
-    /* Called before each collective call. May wait for what other ranks do in earlier calls. May be called
-     * again if the call does not begin. */
+    /* Called before each collective call. Unless the call is started, with buffers in host memory, it may
+     * wait for what other ranks do in earlier calls. May be called again if the call does not begin. */
     gcoll_status (*enter)(gcoll_context *context, const struct gcoll_call *call,
                           const struct gcoll_blocks *blocks, int64_t timeout_ms, gcoll_form form,
                           gcoll_taught *taught);
     /* The call begins: it counts, on this rank as on all others. */
     void (*begins)(gcoll_context *context, uint32_t token);
+    /* Of a call that began with an open number: what it takes. False: that is still open. */
+    bool (*decided)(gcoll_context *context, uint32_t token, uint64_t open_call, gcoll_taught *taught);
+    /* Calls fn for the ranks on which the decision depends, until it returns false. */
+    void (*each_waited)(gcoll_context *context, bool (*fn)(void *arg, uint32_t peer), void *arg);
     /* It has ended with success, ns after it began. Not if its token is untimed. May be called from within
      * the transport's work. */
     void (*took)(gcoll_context *context, uint32_t token, int64_t ns);

@@ -15,9 +15,8 @@
 
 #define WARM_CALLS 8
 #define WARM_BURST 3 /* of these the first calls make plans and connections */
-/* Ranks are in one call, or in two that follow one another. A lesson that watches has a longer lag, as a
- * program may go on to start calls, and be ahead. */
-#define LONG_LAG  24
+/* Ranks that block are in one call, or in two that follow one another. A lesson that watches has a longer
+ * lag, as a program may go on to start calls, and be ahead. */
 #define SHORT_LAG 6
 
 #define BUDGET         20.0 /* usual calls */
@@ -107,7 +106,7 @@ uint32_t gcoll_lesson_sample(const gcoll_lesson *lesson, uint64_t call) {
 
 bool gcoll_lesson_is_valid(const gcoll_lesson *lesson, uint32_t candidates) {
     if (lesson->usual >= candidates || lesson->tried >> candidates != 0 || lesson->lag == 0 ||
-        lesson->lag > LONG_LAG || lesson->calls == 0 || lesson->calls > WATCH_MOST)
+        lesson->lag > GCOLL_LEARN_LONG_LAG || lesson->calls == 0 || lesson->calls > WATCH_MOST)
         return false;
     if (lesson->tried == 0)
         return true;
@@ -117,7 +116,7 @@ bool gcoll_lesson_is_valid(const gcoll_lesson *lesson, uint32_t candidates) {
 }
 
 gcoll_lesson gcoll_lesson_first(void) {
-    return (gcoll_lesson){.begin = 1, .calls = WARM_CALLS, .lag = LONG_LAG};
+    return (gcoll_lesson){.begin = 1, .calls = WARM_CALLS, .lag = GCOLL_LEARN_LONG_LAG};
 }
 
 /* ---- Measured times ------------------------------------------------------------------------- */
@@ -486,6 +485,6 @@ gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, con
         break;
     }
     if (next.tried == 0)
-        next.lag = LONG_LAG;
+        next.lag = GCOLL_LEARN_LONG_LAG;
     return next;
 }

@@ -19,6 +19,8 @@
 /* Counted calls of one lesson. */
 #define GCOLL_LEARN_SAMPLES 48
 #define GCOLL_LEARN_NONE    UINT32_MAX
+/* Calls from the end of a lesson to the next one, at most. */
+#define GCOLL_LEARN_LONG_LAG 24
 
 /* What calls do. Fields that come from a peer are checked by gcoll_lesson_is_valid. */
 typedef struct gcoll_lesson {

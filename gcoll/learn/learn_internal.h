@@ -16,6 +16,10 @@
 /* Meetings from the end of a loose kind's lesson to the next lesson: in the first, ranks report. */
 #define GCOLL_LEARN_FENCE 4
 
+/* What a rank reports of the calls of a lesson. */
+#define GCOLL_LEARN_STARTS UINT32_C(1) /* some were started: a rank may be several calls ahead */
+#define GCOLL_LEARN_CLOSES UINT32_C(2) /* and so that no lesson can be awaited: nothing more is learned */
+
 typedef struct gcoll_learn_site gcoll_learn_site;
 
 /* A message of the tree, posted once a lesson. */
@@ -36,8 +40,7 @@ typedef struct gcoll_study {
     gcoll_lesson lesson, next;
     bool has_next;     /* `next` is known */
     bool is_closed;    /* nothing more is learned: all calls take lesson.usual once this lesson is over */
-    bool has_started;  /* this rank has started a call of the lesson, before it reported */
-    bool starts;       /* so has a rank of its part of the tree */
+    uint32_t starts;   /* GCOLL_LEARN_STARTS and _CLOSES, of this rank and of what was heard from below */
     bool has_reported; /* to the rank above, or on rank 0 decided */
     bool is_told;      /* the ranks below know what comes next */
     uint32_t missing;  /* counted calls of this rank that have not ended */
@@ -71,7 +74,7 @@ struct gcoll_learn {
     uint64_t meetings;    /* that have begun */
     uint32_t guess;       /* the latest site: where a search begins */
     gcoll_learn_site *sites[GCOLL_LEARN_SITES];
-    const gcoll_learn_site *waits; /* for whose lesson this rank waits; NULL: none */
+    const gcoll_learn_site *waits; /* for whose lesson a call waits; NULL: none does */
 };
 
 /* ---- tree.c ------------------------------------------------------------------------------- */
@@ -85,7 +88,10 @@ bool gcoll_learn_is_over(const gcoll_learn *learn, const gcoll_learn_site *site)
 void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site);
 /* Sends what can be sent: reports whose part of the tree is complete, and lessons. */
 void gcoll_learn_tend(gcoll_context *context);
-/* Calls fn for the ranks on which the wait of this rank depends. */
+/* The site whose next lesson a call of this rank waits for, or calls that were started; NULL: there is none.
+ */
+const gcoll_learn_site *gcoll_learn_awaited(const gcoll_learn *learn);
+/* Calls fn for the ranks on which that lesson depends. */
 void gcoll_learn_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg);
 
 #endif

@@ -127,11 +127,10 @@ static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int6
     return status;
 }
 
-/* Waits until it is known what comes after the lesson. A rank that has started a call of the lesson, and so
- * says in its report, knows what rank 0 will decide: calls of the kind learn no more. Else starts would have
- * to wait for a lesson. */
+/* Waits until it is known what comes after the lesson. A rank in whose report GCOLL_LEARN_CLOSES is set, or
+ * will be, knows what rank 0 decides. */
 static gcoll_status know_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
-    site->study->is_closed |= site->study->has_started;
+    site->study->is_closed |= (site->study->starts & GCOLL_LEARN_CLOSES) != 0;
     return has_lesson(site) ? GCOLL_OK : await(learn, site, timeout_ms);
 }
 
@@ -191,6 +190,39 @@ static const char *text_of(const gcoll_study *study, uint32_t candidate) {
     return candidate > 0 ? study->texts[candidate] : NULL;
 }
 
+/* What a call takes, where its lesson is known. */
+static void teach(const gcoll_learn_site *site, uint64_t number, gcoll_taught *taught) {
+    const gcoll_study *study = site->study;
+    const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
+    taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
+    taught->is_settled = study->lesson.tried == 0;
+    taught->token =
+        (site->number + 1) << TOKEN_BITS | (sample != GCOLL_LEARN_NONE ? sample : GCOLL_TAUGHT_UNTIMED);
+}
+
+/* Whether a call of this number may find its lesson undecided. */
+static bool is_beyond(const gcoll_learn_site *site, uint64_t number) {
+    return !site->is_loose && !site->study->is_closed && number >= gcoll_lesson_end(&site->study->lesson);
+}
+
+/* A call of host memory may be held until its lesson is known (run/held.c). Work of a device takes its place
+ * in the caller's stream when the call is started. */
+static bool can_be_held(const gcoll_call *call, gcoll_form form) {
+    return form == GCOLL_FORM_STARTED && call->places == 0;
+}
+
+/* Notes that the call is started. */
+static void note_form(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_call *call, gcoll_form form) {
+    gcoll_study *study = site->study;
+    learn->starts_meetings |= form == GCOLL_FORM_STARTED && !site->is_loose;
+    if (!study || study->has_reported)
+        return;
+    if (site->is_loose ? learn->starts_meetings : form == GCOLL_FORM_STARTED && call->places != 0)
+        study->starts |= GCOLL_LEARN_CLOSES;
+    else if (form == GCOLL_FORM_STARTED)
+        study->starts |= GCOLL_LEARN_STARTS;
+}
+
 static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                           int64_t timeout_ms, gcoll_form form, gcoll_taught *taught) {
     gcoll_learn *learn = context->learn;
@@ -218,28 +250,37 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         site->is_known = status == GCOLL_OK;
     }
     gcoll_study *study = site->study;
-    if (status == GCOLL_OK && study && !site->is_loose && number == gcoll_lesson_end(&study->lesson) &&
-        !study->is_closed) {
-        status = know_next(learn, site, timeout_ms);
-        if (status == GCOLL_OK)
+    if (status == GCOLL_OK && study && is_beyond(site, number)) {
+        const bool is_next = number == gcoll_lesson_end(&study->lesson); /* else calls before it are held */
+        if (can_be_held(call, form) && !(is_next && has_lesson(site)))
+            taught->open_call = number;
+        else
+            status = know_next(learn, site, timeout_ms);
+        if (status == GCOLL_OK && taught->open_call == 0)
             begin_next(learn, site);
     }
     if (status == GCOLL_OK && !site->is_loose && learn->fenced > 0)
         status = know_fenced(learn, timeout_ms);
     if (status != GCOLL_OK)
         return status;
-    learn->starts_meetings |= form == GCOLL_FORM_STARTED && !site->is_loose;
+    note_form(learn, site, call, form);
     taught->token = (site->number + 1) << TOKEN_BITS | GCOLL_TAUGHT_UNTIMED;
-    if (!study)
-        return GCOLL_OK;
-    study->has_started |=
-        (site->is_loose ? learn->starts_meetings : form == GCOLL_FORM_STARTED) && !study->has_reported;
-    taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
-    taught->is_settled = study->lesson.tried == 0;
-    const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
-    if (sample != GCOLL_LEARN_NONE)
-        taught->token = (site->number + 1) << TOKEN_BITS | sample;
+    if (study && taught->open_call == 0)
+        teach(site, number, taught);
     return GCOLL_OK;
+}
+
+static bool decided(gcoll_context *context, uint32_t token, uint64_t open_call, gcoll_taught *taught) {
+    gcoll_learn *learn = context->learn;
+    gcoll_learn_site *site = learn->sites[(token >> TOKEN_BITS) - 1];
+    if (is_beyond(site, open_call)) {
+        if (!has_lesson(site))
+            return false;
+        begin_next(learn, site);
+    }
+    *taught = (gcoll_taught){0};
+    teach(site, open_call, taught);
+    return true;
 }
 
 static void begins(gcoll_context *context, uint32_t token) {
@@ -253,6 +294,8 @@ static void begins(gcoll_context *context, uint32_t token) {
         meet(learn);
     if (study && !study->has_reported && study->missing == 0)
         gcoll_live_due(context, &gcoll_learn_activity);
+    if (study && is_beyond(site, site->calls) && !has_lesson(site))
+        gcoll_learn_each_waited(context, reach, context); /* who has left is told of at once */
 }
 
 static void took(gcoll_context *context, uint32_t token, int64_t ns) {
@@ -284,7 +327,14 @@ static void explain(const gcoll_context *context, const gcoll_call *call, gcoll_
 }
 
 static const gcoll_learner learner = {
-    .teaches = is_learned, .enter = enter, .begins = begins, .took = took, .explain = explain};
+    .teaches = is_learned,
+    .enter = enter,
+    .begins = begins,
+    .decided = decided,
+    .each_waited = gcoll_learn_each_waited,
+    .took = took,
+    .explain = explain,
+};
 
 /* ---- The activity's table -------------------------------------------------------------------- */
 
@@ -317,9 +367,10 @@ static bool needs(const gcoll_context *context, uint32_t peer) {
 static void say_name(const gcoll_context *context, uint32_t peer, char *text, size_t bytes) {
     const gcoll_learn *learn = context->learn;
     (void)peer;
-    if (learn && learn->waits)
+    const gcoll_learn_site *site = learn ? gcoll_learn_awaited(learn) : NULL;
+    if (site)
         snprintf(text, bytes, "before the next %s, learning which algorithm is fastest",
-                 gcoll_collective_name((gcoll_collective)learn->waits->call.collective));
+                 gcoll_collective_name((gcoll_collective)site->call.collective));
 }
 
 const gcoll_activity gcoll_learn_activity = {

@@ -13,6 +13,7 @@
 #include "gcoll/base/bytes.h"
 #include "gcoll/base/hash.h"
 #include "gcoll/learn/learn_internal.h"
+#include "gcoll/run/run.h"
 
 #define STREAM_REPORT (GCOLL_STREAM_LEARN | UINT64_C(1) << 32) /* plus the kind of call, as 32 bits */
 #define STREAM_LESSON (GCOLL_STREAM_LEARN | UINT64_C(2) << 32)
@@ -112,7 +113,8 @@ void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site) {
     memset(study->sums, 0, sizeof study->sums);
     study->missing = gcoll_lesson_samples(&study->lesson);
     study->unheard = learn->fan;
-    study->has_reported = study->is_told = study->has_started = study->starts = false;
+    study->has_reported = study->is_told = false;
+    study->starts = 0;
     for (uint32_t i = 0; i < learn->fan; i++)
         post(&study->below[i], learn->below + i, STREAM_REPORT, REPORT_BYTES, false);
     if (learn->above != GCOLL_NO_RANK)
@@ -133,7 +135,7 @@ static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
     const uint8_t *bytes = study->below[i].bytes;
     study->below[i].has_come = false;
     study->unheard--;
-    study->starts |= gcoll_get_le(bytes + REPORT_STARTS, 4) != 0;
+    study->starts |= (uint32_t)gcoll_get_le(bytes + REPORT_STARTS, 4);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const uint64_t bits = gcoll_get_le(bytes + REPORT_SAMPLES + 8 * (size_t)k, 8);
         double ns;
@@ -150,7 +152,7 @@ static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
 static void report(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
     uint8_t *bytes = study->report.bytes;
-    gcoll_put_le(bytes + REPORT_STARTS, study->starts || study->has_started, 4);
+    gcoll_put_le(bytes + REPORT_STARTS, study->starts, 4);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const double ns = fmin(study->sums[k], LONGEST_NS);
         uint64_t bits;
@@ -213,7 +215,7 @@ static void tell(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_lesson 
     gcoll_study *study = site->study;
     if (is_closing(next, &study->lesson)) {
         study->is_closed = true;
-    } else if (study->is_closed) { /* this rank has started calls, and said so */
+    } else if (study->is_closed) { /* this rank has said that it is ahead */
         nonsense(learn, learn->above, "a lesson after the last one", site);
         return;
     } else {
@@ -222,6 +224,7 @@ static void tell(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_lesson 
     }
     study->is_told = true;
     gcoll_live_tell(learn->context);
+    gcoll_live_due(learn->context, &gcoll_run_activity); /* calls that were started may wait for it */
     for (uint32_t i = 0; i < learn->fan; i++) {
         write_lesson(next, study->lesson_out[i].bytes);
         send(&study->lesson_out[i], learn->below + i, STREAM_LESSON, LESSON_BYTES);
@@ -230,11 +233,14 @@ static void tell(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_lesson 
 
 /* Rank 0. */
 static gcoll_lesson decide(const gcoll_learn *learn, gcoll_study *study) {
-    if (study->starts || study->has_started)
+    if (study->starts & GCOLL_LEARN_CLOSES)
         return closing(&study->lesson);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++)
         study->sums[k] /= learn->context->size;
-    return gcoll_judge_next(&study->judge, &study->lesson, study->sums);
+    gcoll_lesson next = gcoll_judge_next(&study->judge, &study->lesson, study->sums);
+    if (study->starts & GCOLL_LEARN_STARTS)
+        next.lag = GCOLL_LEARN_LONG_LAG;
+    return next;
 }
 
 /* Another call has begun, and of a loose kind a meeting after it: so the job goes on, and the ranks above are
@@ -257,7 +263,8 @@ static void tend(gcoll_learn *learn, gcoll_learn_site *site) {
             return;
     if (gcoll_learn_is_over(learn, site) && study->unheard == 0 && !study->has_reported) {
         study->has_reported = true;
-        study->has_started |= site->is_loose && learn->starts_meetings;
+        if (site->is_loose && learn->starts_meetings)
+            study->starts |= GCOLL_LEARN_CLOSES;
         if (learn->above == GCOLL_NO_RANK) {
             next = decide(learn, study);
             tell(learn, site, &next);
@@ -279,11 +286,24 @@ void gcoll_learn_tend(gcoll_context *context) {
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */
 
+const gcoll_learn_site *gcoll_learn_awaited(const gcoll_learn *learn) {
+    if (learn->waits)
+        return learn->waits;
+    for (uint32_t i = 0; i < learn->count; i++) {
+        const gcoll_learn_site *site = learn->sites[i];
+        if (site->study && !site->is_loose && !site->study->has_next && !site->study->is_closed &&
+            site->calls >= gcoll_lesson_end(&site->study->lesson))
+            return site;
+    }
+    return NULL;
+}
+
 void gcoll_learn_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
     const gcoll_learn *learn = context->learn;
-    const gcoll_study *study = learn && learn->waits ? learn->waits->study : NULL;
-    if (!study)
+    const gcoll_learn_site *site = learn ? gcoll_learn_awaited(learn) : NULL;
+    if (!site)
         return;
+    const gcoll_study *study = site->study;
     for (uint32_t i = 0; i < learn->fan; i++)
         if (study->below[i].is_posted && !fn(arg, learn->below + i))
             return;

@@ -14,10 +14,14 @@
 #define FIRST_SLICE_US 10000  /* the longest first and second sleep of a wait */
 #define NOTE_MS        4      /* after so long a first sleep the recorder is told whom it is for */
 
-/* Advances each kind of work that has something to do. */
+/* Advances each kind of work that has something to do, also if that comes of another kind before it. */
 static void advance(gcoll_context *context) {
-    for (uint32_t due = context->live->due; due && !context->health.broken; due &= due - 1)
-        context->live->activities[__builtin_ctz(due)]->advance(context);
+    uint32_t left = UINT32_MAX, due;
+    while ((due = context->live->due & left) && !context->health.broken) {
+        const uint32_t order = (uint32_t)__builtin_ctz(due);
+        left = UINT32_MAX << order << 1;
+        context->live->activities[order]->advance(context);
+    }
     gcoll_progress_flush(context);
 }
 

@@ -35,6 +35,8 @@ static gcoll_status run_part(gcoll_context *context, gcoll_arguments *arguments,
     if (context->hooks)
         status = context->hooks->enter(context, &arguments->call, visit);
     if (status == GCOLL_OK)
+        status = gcoll_held_await(context, arguments->timeout_ms);
+    if (status == GCOLL_OK)
         status = gcoll_run_learn(context, arguments, GCOLL_FORM_BLOCKING);
     if (status == GCOLL_OK)
         status = gcoll_run_obtain(context, arguments, false, out);
@@ -126,6 +128,19 @@ static gcoll_status check_detached(const gcoll_context *context, const gcoll_arg
     return GCOLL_OK;
 }
 
+/* Begins the started call of a request, or holds it. *run: NULL if its algorithm is still open; taken over.
+ */
+static gcoll_status begin_started(gcoll_request *request, const gcoll_arguments *arguments, gcoll_run *run) {
+    request->timeout_ms = arguments->timeout_ms;
+    if (!run || request->context->runs->held) {
+        const gcoll_taught taught = {.token = arguments->taught, .open_call = arguments->open_call};
+        return gcoll_held_add(request, run, arguments, &taught);
+    }
+    request->run = run;
+    run->waits = false;
+    return gcoll_run_begin(run, 0);
+}
+
 static gcoll_status start_inside(gcoll_context *context, const gcoll_given *given, gcoll_request **out) {
     gcoll_arguments arguments = {0};
     gcoll_request *request = NULL;
@@ -135,21 +150,21 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
         status = check_form(context, &arguments, false);
     if (status == GCOLL_OK && !out)
         status = check_detached(context, &arguments);
+    if (status == GCOLL_OK && arguments.call.places != 0)
+        status = gcoll_held_await(context, arguments.timeout_ms);
     if (status == GCOLL_OK)
         status = gcoll_run_learn(context, &arguments, GCOLL_FORM_STARTED);
-    if (status == GCOLL_OK)
+    if (status == GCOLL_OK && arguments.open_call == 0)
         status = gcoll_run_obtain(context, &arguments, false, &run);
     if (status != GCOLL_OK)
         return status;
     status = gcoll_request_create(context, GCOLL_NO_RANK, &request);
     if (status != GCOLL_OK) {
-        gcoll_run_return(run);
+        if (run)
+            gcoll_run_return(run);
         return status;
     }
-    request->run = run;
-    request->timeout_ms = arguments.timeout_ms;
-    run->waits = false;
-    status = gcoll_run_begin(run, 0);
+    status = begin_started(request, &arguments, run);
     if (status != GCOLL_OK) {
         gcoll_request_end(request);
         return status;

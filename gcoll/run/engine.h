@@ -51,6 +51,7 @@ struct gcoll_run {
     uint32_t slots;
     uint32_t ready_head, ready_tail, late_count;
     uint32_t taught; /* token of context->learner (hooks.h); 0: none */
+    bool is_counted; /* the call has counted there before it begins, as it was held */
     uint32_t unfinished;
     uint32_t oldest_round;
     bool is_gated;     /* no step starts before earlier work on the caller's streams is done */

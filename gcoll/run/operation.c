@@ -13,78 +13,31 @@
 #define KEPT_BYTES (UINT64_C(4) << 20)
 
 /* The runs of an operation that may be run by several algorithms, as context->learner says; and its
- * arguments, from which they are made, with copies of all that these point to. */
+ * arguments, from which they are made. */
 struct gcoll_variants {
-    gcoll_arguments arguments;
-    gcoll_user_op user;
+    gcoll_saved *saved;
     const char *algorithms[VARIANTS]; /* NULL: auto's own */
     gcoll_run *runs[VARIANTS];        /* NULL: none now */
     uint32_t current;
     bool has_others; /* there is another run than the current one */
 };
 
-/* Copies what *from points to to *at, and moves *at behind it; only measures it if copies is false. */
-static void copy_array(const void **from, size_t bytes, char **at, bool copies) {
-    const size_t room = (bytes + 15) & ~(size_t)15;
-    if (!*from)
-        return;
-    if (copies) {
-        memcpy(*at, *from, bytes);
-        *from = *at;
-    }
-    *at += room;
-}
-
-#define COPY_ARRAY(pointer, count)                                                                           \
-    copy_array((const void **)(uintptr_t) & (pointer), (count) * sizeof *(pointer), &at, copies)
-
-static void copy_list(gcoll_list *list, char **to, bool copies) {
-    char *at = *to;
-    if (list->entries > 0) {
-        COPY_ARRAY(list->at, list->entries);
-        COPY_ARRAY(list->offsets, list->entries + (size_t)1);
-    }
-    *to = at;
-}
-
-/* Lets all pointers of arguments point to copies behind `base`; returns their bytes. */
-static size_t copy_arguments(gcoll_arguments *arguments, uint32_t size, char *base, bool copies) {
-    gcoll_buffers *buffers = &arguments->buffers;
-    gcoll_blocks *blocks = &arguments->blocks;
-    const uint32_t count = arguments->call.buffers;
-    char *at = base;
-    COPY_ARRAY(buffers->in, count);
-    COPY_ARRAY(buffers->out, count);
-    COPY_ARRAY(buffers->streams, count);
-    copy_list(&buffers->in_list, &at, copies);
-    copy_list(&buffers->out_list, &at, copies);
-    COPY_ARRAY(blocks->offsets, size + (size_t)1);
-    COPY_ARRAY(blocks->recv_offsets, size + (size_t)1);
-    COPY_ARRAY(blocks->in_memory, count);
-    COPY_ARRAY(blocks->out_memory, count);
-    return (size_t)(at - base);
-}
-
 static gcoll_status make_variants(const gcoll_context *context, const gcoll_arguments *arguments,
                                   gcoll_variants **out) {
-    gcoll_arguments measured = *arguments;
-    const size_t head = (sizeof(gcoll_variants) + 15) & ~(size_t)15;
-    char *memory = calloc(1, head + copy_arguments(&measured, context->size, NULL, false));
-    if (!memory)
+    gcoll_variants *variants = calloc(1, sizeof *variants);
+    if (!variants)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for an operation");
-    gcoll_variants *variants = (gcoll_variants *)(void *)memory;
-    variants->arguments = *arguments;
-    copy_arguments(&variants->arguments, context->size, memory + head, true);
-    if (arguments->user_op) {
-        variants->user = *arguments->user_op;
-        variants->arguments.user_op = &variants->user;
+    const gcoll_status status = gcoll_arguments_save(context, arguments, &variants->saved);
+    if (status != GCOLL_OK) {
+        free(variants);
+        return status;
     }
     *out = variants;
     return GCOLL_OK;
 }
 
 static gcoll_status obtain_variant(gcoll_operation *operation, const char *algorithm, gcoll_run **out) {
-    gcoll_arguments arguments = operation->variants->arguments;
+    gcoll_arguments arguments = operation->variants->saved->arguments;
     if (algorithm)
         gcoll_call_name(&arguments.call, algorithm);
     const gcoll_status status = gcoll_run_obtain(operation->request.context, &arguments, true, out);
@@ -143,28 +96,43 @@ static void drop_others(gcoll_variants *variants) {
     variants->has_others = false;
 }
 
-/* Before each run: follows what was learned. */
-static gcoll_status vary(gcoll_operation *operation, bool waits) {
-    gcoll_context *context = operation->request.context;
+/* Lets the operation take what was learned. */
+static gcoll_status take(gcoll_operation *operation, const gcoll_taught *taught) {
     gcoll_variants *variants = operation->variants;
-    const gcoll_arguments *arguments = &variants->arguments;
-    gcoll_taught taught;
+    gcoll_status status = GCOLL_OK;
+    if (taught->algorithm != variants->algorithms[variants->current])
+        status = take_variant(operation, taught->algorithm);
+    if (status == GCOLL_OK && taught->is_settled && variants->has_others)
+        drop_others(variants);
+    operation->request.run->taught = taught->token;
+    return status;
+}
+
+gcoll_status gcoll_operation_take(gcoll_request *request, const gcoll_taught *taught) {
+    gcoll_operation *operation = (gcoll_operation *)request; /* its first field */
+    return operation->variants ? take(operation, taught) : GCOLL_OK;
+}
+
+/* Before each run: follows what was learned, unless that is still open. */
+static gcoll_status vary(gcoll_operation *operation, bool waits, gcoll_taught *taught) {
+    gcoll_context *context = operation->request.context;
+    const gcoll_arguments *arguments = &operation->variants->saved->arguments;
     gcoll_status status =
         context->learner->enter(context, &arguments->call, &arguments->blocks, operation->request.timeout_ms,
-                                waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, &taught);
-    if (status == GCOLL_OK && taught.algorithm != variants->algorithms[variants->current])
-        status = take_variant(operation, taught.algorithm);
-    if (status == GCOLL_OK && taught.is_settled && variants->has_others)
-        drop_others(variants);
-    operation->request.run->taught = taught.token;
+                                waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, taught);
+    if (status == GCOLL_OK && taught->open_call == 0)
+        status = take(operation, taught);
     return gcoll_run_out(context, status); /* the other ranks would wait for this one */
 }
 
 static void destroy_variants(gcoll_operation *operation) {
     gcoll_variants *variants = operation->variants;
-    for (uint32_t i = 0; variants && i < VARIANTS; i++)
+    if (!variants)
+        return;
+    for (uint32_t i = 0; i < VARIANTS; i++)
         if (i != variants->current)
             gcoll_run_destroy(variants->runs[i]);
+    free(variants->saved);
     free(variants);
     operation->variants = NULL;
 }
@@ -187,7 +155,7 @@ gcoll_status gcoll_operation_create(gcoll_context *context, const gcoll_argument
     if (status == GCOLL_OK)
         status = gcoll_run_obtain(context, arguments, true, &operation->request.run);
     if (status != GCOLL_OK) {
-        free(operation->variants);
+        destroy_variants(operation);
         free(operation);
         return status;
     }
@@ -237,19 +205,25 @@ static inline gcoll_status enter(const gcoll_operation *operation, bool wants_st
 /* waits: the caller waits for it at once. */
 static gcoll_status start(gcoll_operation *operation, bool waits) {
     gcoll_context *context = operation->request.context;
+    gcoll_taught taught = {0};
     gcoll_status status = gcoll_context_settle(context);
+    if (status == GCOLL_OK && (waits || operation->request.run->work))
+        status = gcoll_held_await(context, operation->request.timeout_ms);
     if (status == GCOLL_OK && operation->variants)
-        status = vary(operation, waits);
+        status = vary(operation, waits, &taught);
     operation->request.run->waits = waits;
-    if (status == GCOLL_OK)
+    const bool is_held = taught.open_call != 0 || context->runs->held;
+    if (status == GCOLL_OK && !is_held)
         status = gcoll_run_begin(operation->request.run, 0);
-    if (status == GCOLL_OK) {
-        gcoll_request_begin(&operation->request);
-        gcoll_request_tell_if_finished(&operation->request);
-        if (context->health.broken) /* the caller's reduction has failed: peers learn it now */
-            gcoll_context_settle(context);
-    }
-    return status;
+    if (status != GCOLL_OK)
+        return status;
+    gcoll_request_begin(&operation->request);
+    if (is_held)
+        return gcoll_run_out(context, gcoll_held_add(&operation->request, NULL, NULL, &taught));
+    gcoll_request_tell_if_finished(&operation->request);
+    if (context->health.broken) /* the caller's reduction has failed: peers learn it now */
+        gcoll_context_settle(context);
+    return GCOLL_OK;
 }
 
 gcoll_status gcoll_operation_start(gcoll_operation *operation) {
@@ -330,9 +304,11 @@ void gcoll_operations_orphan(gcoll_context *context) {
 
 static void destroy_inside(gcoll_context *context, gcoll_operation *operation) {
     const gcoll_run *run = operation->request.run;
-    if (operation->request.state == GCOLL_REQUEST_LIVE && !gcoll_run_is_finished(run)) {
+    const bool is_held = operation->request.held;
+    if (operation->request.state == GCOLL_REQUEST_LIVE && (is_held || !gcoll_run_is_finished(run))) {
         gcoll_break(context, GCOLL_ERR_PEER, context->rank, "rank %u destroyed operation #%llu in flight",
-                    context->rank, (unsigned long long)run->sequence);
+                    context->rank,
+                    (unsigned long long)(is_held ? context->runs->sequence + 1 : run->sequence));
         gcoll_context_settle(context);
     }
     if (operation->request.state == GCOLL_REQUEST_LIVE)

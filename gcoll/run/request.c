@@ -22,8 +22,14 @@
 #define TEXT_BYTES 1024 /* of an error */
 #define KEEP_MADE  16   /* messages begun between two checks whether keys in the store need renewal */
 
+/* The run of a request whose call has begun; else NULL. */
+static inline gcoll_run *run_of(const gcoll_request *request) {
+    return request->held ? NULL : request->run;
+}
+
 static inline bool is_finished(const gcoll_request *request) {
-    return request->run ? gcoll_run_is_finished(request->run) : request->done;
+    const gcoll_run *run = run_of(request);
+    return run ? gcoll_run_is_finished(run) : request->done;
 }
 
 static bool request_finished(const void *arg) {
@@ -33,7 +39,9 @@ static bool request_finished(const void *arg) {
 
 static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
     const gcoll_request *request = arg;
-    if (request->run)
+    if (request->held)
+        request->context->learner->each_waited(request->context, fn, fn_arg);
+    else if (request->run)
         gcoll_run_each_waited(request->run, fn, fn_arg);
     else if (request->any)
         gcoll_any_each_waited(request, fn, fn_arg);
@@ -90,6 +98,7 @@ void gcoll_request_set_done(gcoll_request *request) {
 }
 
 static inline void take_out(gcoll_request *request) {
+    gcoll_held_remove(request);
     if (request->any)
         gcoll_any_remove(request);
     request->context->runs->requests_ended++;
@@ -156,13 +165,21 @@ void gcoll_request_tells(gcoll_request *request, gcoll_done_fn tell, void *arg, 
     request->tell_arg = arg;
     request->is_detached = is_detached;
     request->context->runs->tellers++;
-    request->run->tells = request;
+    if (run_of(request))
+        request->run->tells = request;
     gcoll_request_tell_if_finished(request);
 }
 
 void gcoll_request_tell_if_finished(gcoll_request *request) {
     if (request->tell && is_finished(request))
         gcoll_request_tell(request, GCOLL_OK);
+}
+
+/* How a collective has ended; `status` is that of the context's progress. */
+static gcoll_status result(const gcoll_request *request, gcoll_status status) {
+    if (run_of(request))
+        return gcoll_run_result(request->context, request->run, status);
+    return status == GCOLL_OK ? gcoll_context_settle(request->context) : status;
 }
 
 void gcoll_requests_tell_all(gcoll_context *context) {
@@ -172,7 +189,7 @@ void gcoll_requests_tell_all(gcoll_context *context) {
     for (gcoll_request *request = context->runs->requests; request; request = next) {
         next = request->next;
         if (request->tell && !request->is_told)
-            gcoll_request_tell(request, gcoll_run_result(context, request->run, GCOLL_OK));
+            gcoll_request_tell(request, result(request, GCOLL_OK));
     }
 }
 
@@ -201,8 +218,8 @@ static gcoll_status received(const gcoll_request *request) {
 /* Ends a request, and returns its result; `status` is that of the context's progress. */
 static gcoll_status end(gcoll_request **request, gcoll_status status) {
     gcoll_request *ended = *request;
-    if (ended->run)
-        status = gcoll_run_result(ended->context, ended->run, status);
+    if (ended->run || ended->held)
+        status = result(ended, status);
     else if (ended->done) /* perhaps before the context broke */
         status = ended->receives_from ? received(ended) : GCOLL_OK;
     if (ended->tell)
@@ -584,7 +601,7 @@ static void each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {
     for (const gcoll_request *request = context->runs->requests; request && goes_on; request = request->next)
         if (request->any)
             goes_on = gcoll_any_each_waited(request, fn, arg);
-        else if (!request->run && !request->done)
+        else if (!request->run && !request->held && !request->done)
             goes_on = fn(arg, request->peer);
 }
 

@@ -3,6 +3,7 @@
 #ifndef GCOLL_RUN_REQUEST_H
 #define GCOLL_RUN_REQUEST_H
 
+#include "gcoll/context/hooks.h"
 #include "gcoll/run/run.h"
 
 typedef enum gcoll_request_state {
@@ -14,8 +15,9 @@ typedef enum gcoll_request_state {
 struct gcoll_request {
     gcoll_context *context; /* NULL: the context was destroyed. The first: request.c clears what follows */
     gcoll_request_state state;
-    bool kept;      /* belongs to an operation, which keeps the request and the run */
-    gcoll_run *run; /* NULL: the request is for a message */
+    bool kept;        /* belongs to an operation, which keeps the request and the run */
+    gcoll_run *run;   /* NULL: the request is for a message, or its call is held */
+    gcoll_held *held; /* its call has not begun (held.c); else NULL */
     gcoll_message message;
     uint32_t peer;               /* peer of the message; GCOLL_NO_RANK while `any` is set */
     bool done;                   /* the message is complete */
@@ -53,6 +55,24 @@ struct gcoll_any {
     gcoll_any *next, *previous; /* in runs->anys, in the order in which they began */
     uint64_t memory_bytes;      /* of this struct and its peers; 0: it is on the stack of a blocking call */
 };
+
+/* ---- Started calls that wait for their turn (held.c) ---------------------------------------- */
+
+/* The call of a live request begins when its algorithm is known and all calls before it have begun. It counts
+ * from now on. `run`, which is the request's from then on, or NULL: it is made from the arguments, or the
+ * request is that of an operation. */
+gcoll_status gcoll_held_add(gcoll_request *request, gcoll_run *run, const gcoll_arguments *arguments,
+                            const gcoll_taught *taught);
+/* Begins those whose turn has come. */
+void gcoll_held_advance(gcoll_context *context);
+/* Waits until all have begun: for calls that take their turn at once. */
+gcoll_status gcoll_held_await(gcoll_context *context, int64_t timeout_ms);
+/* Forgets the call of a request that ends. */
+void gcoll_held_remove(gcoll_request *request);
+/* Lets an operation take what was learned. */
+gcoll_status gcoll_operation_take(gcoll_request *request, const gcoll_taught *taught);
+
+/* ---- Requests and operations ---------------------------------------------------------------- */
 
 /* Puts an operation's request on the context's list of live ones. */
 void gcoll_request_begin(gcoll_request *request);

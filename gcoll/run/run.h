@@ -31,6 +31,7 @@ typedef struct gcoll_opened {
 } gcoll_opened;
 
 typedef struct gcoll_early gcoll_early;
+typedef struct gcoll_held gcoll_held;
 typedef struct gcoll_members gcoll_members;
 typedef struct gcoll_any gcoll_any;
 typedef struct gcoll_roll gcoll_roll;
@@ -49,6 +50,8 @@ struct gcoll_runs {
     uint64_t fallen;         /* number of the first operation that ended without success; 0: none did */
     gcoll_run *first;        /* in flight, oldest first */
     gcoll_request *requests; /* live requests */
+    gcoll_held *held;        /* started calls whose turn has not come, oldest first (held.c), */
+    gcoll_held **held_end;   /* and where the next one goes */
     gcoll_request *spare_requests;
     uint32_t requests_made; /* requests made or reused */
     uint32_t requests_ended;
