@@ -242,7 +242,7 @@ TEST_P(Learn, StartedCallsNeverWait) {
             });
 }
 
-// Starts several calls of each of three counts, as buckets of gradients are, and waits for all of them.
+// Starts several calls of two counts, as those of buckets of gradients are, and waits for all of them.
 class Buckets {
   public:
     Buckets(gcoll_context *context, uint32_t window) : context_(context), data_(window) {}
@@ -848,13 +848,39 @@ TEST_P(Learn, AFileThatIsNoTuningFileStaysAsItIs) {
 INSTANTIATE_TEST_SUITE_P(Transports, Learn, gcoll_test::transports());
 
 // Times and lessons come late and in another order.
+// Calls of one form, from number `call` on: one that blocks, or several that are started and then waited for.
+constexpr uint64_t kStarted = 30;
+gcoll_status calls_of(bool starts, gcoll_context *context, uint64_t count, uint64_t call) {
+    if (!starts)
+        return blocking(context, count, call);
+    std::vector<std::vector<float>> data(kStarted, std::vector<float>(count));
+    std::vector<gcoll_request *> requests(kStarted);
+    gcoll_allreduce_options options;
+    gcoll_allreduce_options_init(&options);
+    options.same = GCOLL_SAME_NOWHERE;
+    gcoll_status status = GCOLL_OK;
+    uint64_t begun = 0;
+    for (; begun < kStarted && status == GCOLL_OK; begun++) {
+        fill(data[begun], gcoll_context_rank(context), call + begun);
+        status = gcoll_allreduce_start(context, nullptr, data[begun].data(), count, GCOLL_FLOAT32, GCOLL_SUM,
+                                       &options, &requests[begun]);
+    }
+    for (uint64_t k = 0; k < begun; k++) {
+        const gcoll_status ended = requests[k] ? gcoll_request_wait(&requests[k]) : status;
+        if (ended == GCOLL_OK)
+            check(data[k], gcoll_context_size(context), call + k);
+        status = status == GCOLL_OK ? ended : status;
+    }
+    return status;
+}
+
 TEST(LearnFaults, RanksAgreeInAnyOrderOfMessages) {
     for (uint64_t seed = 1; seed <= 5; seed++) {
         Job job = learning(2 + static_cast<uint32_t>(seed) * 2, "inproc"); // up to a tree of three levels
         job.prepare = [seed](gcoll_hub *hub) { ASSERT_GCOLL_OK(gcoll_inproc_shuffle(hub, seed)); };
         run_threads(job, [&](uint32_t rank, gcoll_context *context) {
             for (uint64_t call = 0; call < 150; call++) {
-                ASSERT_GCOLL_OK(blocking(context, 10 + call % 2, call));
+                ASSERT_GCOLL_OK(calls_of(call % 10 == 7, context, 10 + call % 2, call));
                 int32_t token = rank == 1 ? 7 : 0;
                 ASSERT_GCOLL_OK(gcoll_broadcast(context, &token, 1, GCOLL_INT32, 1, nullptr));
                 EXPECT_EQ(token, 7);
@@ -866,43 +892,53 @@ TEST(LearnFaults, RanksAgreeInAnyOrderOfMessages) {
 // By the chain nothing but times goes from rank 3 to rank 0, and the first are lost: as bad as any message
 // that is lost, an error of the ranks that wait for the lesson.
 TEST(LearnFaults, ALostReportEndsInAnError) {
-    Job job = learning(4, "inproc");
-    job.timeout_ms = 1500;
-    job.prepare = [](gcoll_hub *hub) {
-        ASSERT_GCOLL_OK(gcoll_inproc_drop(hub, 3, 0, 0)); // creation measures with ranks 1 and 2
-    };
-    run_threads(job, [&](uint32_t, gcoll_context *context) {
-        static const gcoll_algorithm chain = [] {
-            gcoll_algorithm made = kLiar;
-            made.name = "chain";
-            made.plan = [](const gcoll_problem *p, gcoll_builder *b) { chain_plan(p, b); };
-            return made;
-        }();
-        ASSERT_GCOLL_OK(gcoll_context_register(context, &chain));
-        gcoll_status status = GCOLL_OK;
-        uint64_t call = 0;
-        for (; call < 200 && status == GCOLL_OK; call++)
-            status = blocking(context, 10, call);
-        EXPECT_NE(status, GCOLL_OK);
-        EXPECT_GE(call, 8u);
-    });
+    for (bool starts : {false, true}) {
+        Job job = learning(4, "inproc");
+        job.timeout_ms = 1500;
+        job.prepare = [](gcoll_hub *hub) {
+            ASSERT_GCOLL_OK(gcoll_inproc_drop(hub, 3, 0, 0)); // creation measures with ranks 1 and 2
+        };
+        run_threads(job, [starts](uint32_t, gcoll_context *context) {
+            static const gcoll_algorithm chain = [] {
+                gcoll_algorithm made = kLiar;
+                made.name = "chain";
+                made.plan = [](const gcoll_problem *p, gcoll_builder *b) { chain_plan(p, b); };
+                return made;
+            }();
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &chain));
+            gcoll_status status = GCOLL_OK;
+            uint64_t call = 0;
+            for (; call < 200 && status == GCOLL_OK; call++)
+                status = calls_of(starts, context, 10, call);
+            EXPECT_NE(status, GCOLL_OK);
+            EXPECT_GE(call, starts ? 1u : 8u);
+        });
+    }
 }
 
 // Ranks whose calls differ hear so, whether they compare fingerprints first or counts of calls.
 TEST(LearnFaults, DifferentCallsAreToldOf) {
     Job job = learning(3, "inproc");
     job.timeout_ms = 3000;
-    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
-        gcoll_status status = GCOLL_OK;
-        for (uint64_t call = 0; call < 100 && status == GCOLL_OK; call++)
-            status = blocking(context, rank == 2 && call >= 20 ? 11 : 10, call);
-        EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
-    });
+    for (bool starts : {false, true})
+        run_threads(job, [starts](uint32_t rank, gcoll_context *context) {
+            gcoll_status status = GCOLL_OK;
+            const uint64_t differs = starts ? 3 : 20;
+            for (uint64_t call = 0; call < 100 && status == GCOLL_OK; call++)
+                status = calls_of(starts, context, rank == 2 && call >= differs ? 11 : 10, call);
+            EXPECT_EQ(status, GCOLL_ERR_MISMATCH) << told(status);
+        });
 }
 
 // A rank dies while algorithms are tried: all others hear of it, and which it was, as at any other time.
 TEST(LearnFaults, ADeadRankIsNamed) {
-    for (uint32_t call : {3u, 9u, 41u, 44u, 60u, 90u}) {
+    struct Death {
+        bool starts;
+        uint32_t call;
+    };
+    for (const Death death :
+         {Death{false, 3}, Death{false, 9}, Death{false, 41}, Death{false, 44}, Death{false, 60},
+          Death{false, 90}, Death{true, 1}, Death{true, 2}, Death{true, 7}}) {
         constexpr uint32_t kSize = 4;
         gcoll_test::Folder folder;
         gcoll_test::Processes ranks(kSize, [&](uint32_t rank) {
@@ -912,9 +948,9 @@ TEST(LearnFaults, ADeadRankIsNamed) {
                 gcoll_test::join(store, learning(kSize, gcoll_test::process_transport()), rank);
             gcoll_status status = context ? GCOLL_OK : GCOLL_ERR_IO;
             for (uint32_t i = 0; i < 300 && status == GCOLL_OK; i++) {
-                if (rank == 2 && i == call)
+                if (rank == 2 && i == death.call)
                     _exit(0);
-                status = blocking(context, 30, i);
+                status = calls_of(death.starts, context, 30, i);
             }
             EXPECT_EQ(status, GCOLL_ERR_PEER) << told(status);
             EXPECT_NE(std::string(gcoll_last_error()).find("rank 2"), std::string::npos)
