@@ -4,6 +4,7 @@
 #include "test/kit/collective_support.h"
 
 #include <atomic>
+#include <condition_variable>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -362,6 +363,97 @@ TEST_P(Learn, CallsKeepTheirOrderBehindThoseThatAreHeld) {
         }
         gcoll_operation_destroy(operation);
     });
+}
+
+// A progress thread begins what is held; nobody waits for requests that are not returned.
+TEST_P(Learn, CallsWithoutARequestLearnOnAProgressThread) {
+    constexpr uint32_t kAtOnce = 50;
+    Job job = learning(3, GetParam());
+    job.adjust = [](uint32_t, gcoll_context_options *options) {
+        options->tuning = nullptr;
+        options->progress_thread = 1;
+    };
+    run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        std::vector<std::vector<float>> data(kAtOnce, std::vector<float>(64));
+        struct {
+            std::mutex lock;
+            std::condition_variable changed;
+            uint64_t count = 0;
+        } ended;
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.same = GCOLL_SAME_NOWHERE;
+        options.done_arg = &ended;
+        options.done = [](void *arg, gcoll_status status, const char *text) {
+            EXPECT_EQ(status, GCOLL_OK) << text;
+            auto *all = static_cast<decltype(ended) *>(arg);
+            const std::lock_guard<std::mutex> guard(all->lock);
+            all->count++;
+            all->changed.notify_one();
+        };
+        EXPECT_TRUE(until_replaced(context, 64, [&](uint64_t call) {
+            for (uint32_t k = 0; k < kAtOnce; k++) {
+                fill(data[k], rank, call + k);
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data[k].data(), 64, GCOLL_FLOAT32,
+                                                      GCOLL_SUM, &options, nullptr));
+            }
+            std::unique_lock<std::mutex> guard(ended.lock);
+            ended.changed.wait(guard, [&] { return ended.count == kAtOnce * (call + 1); });
+            for (uint32_t k = 0; k < kAtOnce; k++)
+                check(data[k], 3, call + k);
+        }));
+    });
+}
+
+// Rank 0 starts no call, so what the others hold is not decided: each of theirs ends with the cause.
+TEST_P(Learn, HeldCallsEndWithTheContext) {
+    constexpr uint32_t kAtOnce = 50;
+    for (const bool destroys : {false, true}) {
+        std::atomic<uint32_t> ready{0};
+        std::array<std::vector<gcoll_operation *>, 3> all;
+        run_threads(learning(3, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+            for (uint64_t call = 0; call < 20; call++)
+                ASSERT_GCOLL_OK(blocking(context, 64, call));
+            gcoll_allreduce_options options;
+            gcoll_allreduce_options_init(&options);
+            options.same = GCOLL_SAME_NOWHERE;
+            std::vector<std::vector<float>> data(kAtOnce, std::vector<float>(64));
+            std::vector<gcoll_operation *> &operations = all[rank];
+            operations.resize(kAtOnce);
+            std::vector<gcoll_request *> requests(kAtOnce);
+            for (uint32_t k = 0; k < kAtOnce && rank != 0; k++)
+                if (k % 2)
+                    ASSERT_GCOLL_OK(gcoll_allreduce_create(context, nullptr, data[k].data(), 64,
+                                                           GCOLL_FLOAT32, GCOLL_SUM, &options,
+                                                           &operations[k]));
+            for (uint32_t k = 0; k < kAtOnce && rank != 0; k++)
+                if (k % 2)
+                    ASSERT_GCOLL_OK(gcoll_operation_start(operations[k]));
+                else
+                    ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, data[k].data(), 64, GCOLL_FLOAT32,
+                                                          GCOLL_SUM, &options, &requests[k]));
+            ready++;
+            while (ready < 3)
+                std::this_thread::yield();
+            if (destroys && rank != 0) { // the last one is held, and breaks the context
+                gcoll_operation_destroy(operations[kAtOnce - 1]);
+                operations[kAtOnce - 1] = nullptr;
+            } else if (!destroys && rank == 0) {
+                gcoll_context_abort(context, "enough");
+            }
+            for (uint32_t k = 0; k < kAtOnce && rank != 0 && !destroys; k++) {
+                const gcoll_status status =
+                    k % 2 ? gcoll_operation_wait(operations[k]) : gcoll_request_wait(&requests[k]);
+                EXPECT_NE(status, GCOLL_OK) << k;
+                EXPECT_NE(std::string(gcoll_last_error()).find("enough"), std::string::npos)
+                    << gcoll_last_error();
+            }
+        });
+        for (const std::vector<gcoll_operation *> &operations : all) // their contexts are gone
+            for (gcoll_operation *operation : operations)
+                gcoll_operation_destroy(operation);
+    }
 }
 
 // Blocking, started and persistent calls of one kind count together.
