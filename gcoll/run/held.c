@@ -136,6 +136,6 @@ static void each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
 gcoll_status gcoll_held_await(gcoll_context *context, int64_t timeout_ms) {
     if (!context->runs->held)
         return GCOLL_OK;
-    const gcoll_wait wait = {none_is_held, each_waited, context, .timeout_ms = timeout_ms};
+    const gcoll_wait wait = {none_is_held, each_waited, context, .timeout_ms = timeout_ms, .is_behind = true};
     return gcoll_progress_wait(context, &wait);
 }

@@ -50,7 +50,8 @@ static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_ar
 }
 
 static gcoll_wait wait_of(const gcoll_request *request) {
-    return (gcoll_wait){request_finished, request_each_waited, request, request->timeout_ms, .shares = true};
+    return (gcoll_wait){request_finished,    request_each_waited, request,
+                        request->timeout_ms, .shares = true,      .is_behind = request->held};
 }
 
 /* ---- Life --------------------------------------------------------------------------------- */

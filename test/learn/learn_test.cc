@@ -1022,6 +1022,34 @@ TEST(LearnFaults, DifferentCallsAreToldOf) {
         });
 }
 
+// A rank makes no progress while others wait for a lesson, some of them for a rank that waits itself: it is
+// named.
+TEST(LearnFaults, ASilentRankIsNamed) {
+    constexpr uint32_t kSize = 7, kSilent = 5; // rank 6 waits for rank 1, and that for rank 5
+    for (bool starts : {false, true}) {
+        Job job = learning(kSize, "inproc");
+        job.timeout_ms = 1000;
+        std::atomic<uint32_t> ended{0};
+        run_threads(job, [&](uint32_t rank, gcoll_context *context) {
+            gcoll_status status = GCOLL_OK;
+            for (uint64_t call = 0; call < 200 && status == GCOLL_OK; call++) {
+                if (rank == kSilent && call == (starts ? 2 : 40))
+                    break;
+                status = calls_of(starts, context, 10, call);
+            }
+            if (rank == kSilent) {
+                while (ended < kSize - 1)
+                    std::this_thread::yield();
+                return;
+            }
+            EXPECT_NE(status, GCOLL_OK);
+            EXPECT_EQ(gcoll_context_culprit(context), kSilent)
+                << "rank " << rank << ": " << gcoll_last_error();
+            ended++;
+        });
+    }
+}
+
 // A rank dies while algorithms are tried: all others hear of it, and which it was, as at any other time.
 TEST(LearnFaults, ADeadRankIsNamed) {
     struct Death {
