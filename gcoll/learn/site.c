@@ -3,8 +3,8 @@
  *
  * A site is a kind of call. All ranks make the same collective calls in the same order, so all count the
  * calls of a site alike. A lesson (judge.h) names calls by these counts. A rank that comes to the first call
- * of a lesson which it does not know waits for it; a started call is held instead, and its start returns. That
- * is rare: the lesson is decided several calls before.
+ * of a lesson which it does not know waits for it; a started call is held instead, and its start returns.
+ * That is rare: the lesson is decided several calls before.
  *
  * A meeting is a call that no rank leaves before all have entered it, as an allreduce. A rank that blocks in
  * meetings is ahead of the others by one at most, so it may wait for a lesson. Other kinds are loose: the
