@@ -26,7 +26,7 @@
 #define COMPARED       3
 #define COMPARE_BURST  4
 #define COMPARE_ROUNDS 4
-#define COMPARE_TIMES  3    /* lessons, at most, until a difference is clear */
+#define COMPARE_TIMES  10   /* lessons, at most, until a difference is clear */
 #define CLOSE          1.3  /* what is compared is within this factor of the best */
 #define GAIN           0.02 /* the least difference that is worth a change, */
 #define CLEAR          2.5  /* and that in standard errors. Larger errors than this part of a time ask for */
