@@ -16,11 +16,11 @@
 
 /* Advances each kind of work that has something to do, also if that comes of another kind before it. */
 static void advance(gcoll_context *context) {
-    uint32_t left = UINT32_MAX, due;
-    while ((due = context->live->due & left) && !context->health.broken) {
-        const uint32_t order = (uint32_t)__builtin_ctz(due);
-        left = UINT32_MAX << order << 1;
-        context->live->activities[order]->advance(context);
+    const gcoll_live *live = context->live;
+    for (uint32_t due = live->due; due && !context->health.broken;) {
+        const uint32_t lowest = due & (0U - due);
+        live->activities[__builtin_ctz(due)]->advance(context);
+        due = live->due & ~(lowest | (lowest - 1));
     }
     gcoll_progress_flush(context);
 }

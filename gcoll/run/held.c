@@ -16,7 +16,7 @@
 
 struct gcoll_held {
     gcoll_request *request;
-    gcoll_run *run;     /* that begins; NULL: the operation's, or it is made from `saved` */
+    gcoll_run *run;     /* that begins; NULL: it is made from `saved` */
     gcoll_saved *saved; /* NULL: not needed */
     gcoll_taught taught;
     gcoll_held *next;
@@ -38,6 +38,7 @@ gcoll_status gcoll_held_add(gcoll_request *request, gcoll_run *run, const gcoll_
     }
     held->request = request;
     held->run = run;
+    request->run = NULL; /* a run that has not begun would count as finished */
     held->taught = *taught;
     if (!runs->held)
         runs->held_end = &runs->held;
@@ -65,12 +66,12 @@ static void free_held(gcoll_held *held) {
     free(held);
 }
 
-void gcoll_held_remove(gcoll_request *request) {
-    gcoll_held *held = request->held;
-    if (!held)
-        return;
+void gcoll_held_remove(gcoll_held *held) {
+    gcoll_request *request = held->request;
     unlink_held(request->context->runs, held);
-    if (held->run)
+    if (request->kept)
+        request->run = held->run;
+    else if (held->run)
         gcoll_run_return(held->run);
     free_held(held);
 }
@@ -81,8 +82,10 @@ static gcoll_status begin(gcoll_held *held) {
     gcoll_run *run = held->run;
     gcoll_status status = GCOLL_OK;
     if (request->kept) {
+        request->run = run;
         status = gcoll_operation_take(request, &held->taught);
-        run = request->run;
+        held->run = run = request->run;
+        request->run = NULL;
     } else if (!run) {
         gcoll_arguments *arguments = &held->saved->arguments;
         if (held->taught.algorithm)
@@ -98,6 +101,7 @@ static gcoll_status begin(gcoll_held *held) {
     if (request->tell)
         run->tells = request;
     status = gcoll_run_begin(run, 0);
+    run->is_counted = false;
     if (status != GCOLL_OK)
         return status;
     request->run = run;
@@ -133,9 +137,7 @@ static void each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
     context->learner->each_waited(context, fn, fn_arg);
 }
 
-gcoll_status gcoll_held_await(gcoll_context *context, int64_t timeout_ms) {
-    if (!context->runs->held)
-        return GCOLL_OK;
+gcoll_status gcoll_held_await_all(gcoll_context *context, int64_t timeout_ms) {
     const gcoll_wait wait = {none_is_held, each_waited, context, .timeout_ms = timeout_ms, .is_behind = true};
     return gcoll_progress_wait(context, &wait);
 }

@@ -202,28 +202,43 @@ static inline gcoll_status enter(const gcoll_operation *operation, bool wants_st
     return status;
 }
 
-/* waits: the caller waits for it at once. */
-static gcoll_status start(gcoll_operation *operation, bool waits) {
+/* Takes the algorithm that was learned, or holds the call: then *is_held. */
+__attribute__((noinline)) static gcoll_status prepare(gcoll_operation *operation, bool waits, bool *is_held) {
     gcoll_context *context = operation->request.context;
     gcoll_taught taught = {0};
-    gcoll_status status = gcoll_context_settle(context);
-    if (status == GCOLL_OK && (waits || operation->request.run->work))
+    gcoll_status status = GCOLL_OK;
+    if (waits || operation->request.run->work)
         status = gcoll_held_await(context, operation->request.timeout_ms);
     if (status == GCOLL_OK && operation->variants)
         status = vary(operation, waits, &taught);
-    operation->request.run->waits = waits;
-    const bool is_held = taught.open_call != 0 || context->runs->held;
-    if (status == GCOLL_OK && !is_held)
-        status = gcoll_run_begin(operation->request.run, 0);
-    if (status != GCOLL_OK)
+    *is_held = status == GCOLL_OK && (taught.open_call != 0 || context->runs->held);
+    if (!*is_held)
         return status;
     gcoll_request_begin(&operation->request);
-    if (is_held)
-        return gcoll_run_out(context, gcoll_held_add(&operation->request, NULL, NULL, &taught));
-    gcoll_request_tell_if_finished(&operation->request);
-    if (context->health.broken) /* the caller's reduction has failed: peers learn it now */
-        gcoll_context_settle(context);
-    return GCOLL_OK;
+    status = gcoll_held_add(&operation->request, operation->request.run, NULL, &taught);
+    if (status != GCOLL_OK)
+        gcoll_request_end(&operation->request);
+    return gcoll_run_out(context, status); /* the other ranks would wait for this one */
+}
+
+/* waits: the caller waits for it at once. */
+static gcoll_status start(gcoll_operation *operation, bool waits) {
+    gcoll_context *context = operation->request.context;
+    gcoll_status status = gcoll_context_settle(context);
+    bool is_held = false;
+    if (status == GCOLL_OK && (operation->variants || context->runs->held))
+        status = prepare(operation, waits, &is_held);
+    if (status == GCOLL_OK && !is_held) {
+        operation->request.run->waits = waits;
+        status = gcoll_run_begin(operation->request.run, 0);
+        if (status != GCOLL_OK)
+            return status;
+        gcoll_request_begin(&operation->request);
+        gcoll_request_tell_if_finished(&operation->request);
+        if (context->health.broken) /* the caller's reduction has failed: peers learn it now */
+            gcoll_context_settle(context);
+    }
+    return status;
 }
 
 gcoll_status gcoll_operation_start(gcoll_operation *operation) {
@@ -274,7 +289,7 @@ gcoll_request *gcoll_operation_request(gcoll_operation *operation) {
 }
 
 const char *gcoll_operation_algorithm(const gcoll_operation *operation) {
-    return operation && operation->request.run ? operation->algorithm : "";
+    return operation && operation->request.context ? operation->algorithm : "";
 }
 
 static void detach(gcoll_operation *operation) {

@@ -22,14 +22,8 @@
 #define TEXT_BYTES 1024 /* of an error */
 #define KEEP_MADE  16   /* messages begun between two checks whether keys in the store need renewal */
 
-/* The run of a request whose call has begun; else NULL. */
-static inline gcoll_run *run_of(const gcoll_request *request) {
-    return request->held ? NULL : request->run;
-}
-
 static inline bool is_finished(const gcoll_request *request) {
-    const gcoll_run *run = run_of(request);
-    return run ? gcoll_run_is_finished(run) : request->done;
+    return request->run ? gcoll_run_is_finished(request->run) : request->done;
 }
 
 static bool request_finished(const void *arg) {
@@ -39,10 +33,10 @@ static bool request_finished(const void *arg) {
 
 static void request_each_waited(const void *arg, gcoll_waited_fn fn, void *fn_arg) {
     const gcoll_request *request = arg;
-    if (request->held)
-        request->context->learner->each_waited(request->context, fn, fn_arg);
-    else if (request->run)
+    if (request->run)
         gcoll_run_each_waited(request->run, fn, fn_arg);
+    else if (request->held)
+        request->context->learner->each_waited(request->context, fn, fn_arg);
     else if (request->any)
         gcoll_any_each_waited(request, fn, fn_arg);
     else
@@ -99,9 +93,12 @@ void gcoll_request_set_done(gcoll_request *request) {
 }
 
 static inline void take_out(gcoll_request *request) {
-    gcoll_held_remove(request);
-    if (request->any)
-        gcoll_any_remove(request);
+    if (!request->run) {
+        if (request->held)
+            gcoll_held_remove(request->held);
+        if (request->any)
+            gcoll_any_remove(request);
+    }
     request->context->runs->requests_ended++;
     *request->link = request->next;
     if (request->next)
@@ -166,7 +163,7 @@ void gcoll_request_tells(gcoll_request *request, gcoll_done_fn tell, void *arg, 
     request->tell_arg = arg;
     request->is_detached = is_detached;
     request->context->runs->tellers++;
-    if (run_of(request))
+    if (request->run)
         request->run->tells = request;
     gcoll_request_tell_if_finished(request);
 }
@@ -178,7 +175,7 @@ void gcoll_request_tell_if_finished(gcoll_request *request) {
 
 /* How a collective has ended; `status` is that of the context's progress. */
 static gcoll_status result(const gcoll_request *request, gcoll_status status) {
-    if (run_of(request))
+    if (request->run)
         return gcoll_run_result(request->context, request->run, status);
     return status == GCOLL_OK ? gcoll_context_settle(request->context) : status;
 }

@@ -17,7 +17,7 @@ struct gcoll_request {
     gcoll_request_state state;
     bool kept;        /* belongs to an operation, which keeps the request and the run */
     gcoll_run *run;   /* NULL: the request is for a message, or its call is held */
-    gcoll_held *held; /* its call has not begun (held.c); else NULL */
+    gcoll_held *held; /* its call has not begun (held.c), and has the run; else NULL */
     gcoll_message message;
     uint32_t peer;               /* peer of the message; GCOLL_NO_RANK while `any` is set */
     bool done;                   /* the message is complete */
@@ -66,9 +66,12 @@ gcoll_status gcoll_held_add(gcoll_request *request, gcoll_run *run, const gcoll_
 /* Begins those whose turn has come. */
 void gcoll_held_advance(gcoll_context *context);
 /* Waits until all have begun: for calls that take their turn at once. */
-gcoll_status gcoll_held_await(gcoll_context *context, int64_t timeout_ms);
+gcoll_status gcoll_held_await_all(gcoll_context *context, int64_t timeout_ms);
+static inline gcoll_status gcoll_held_await(gcoll_context *context, int64_t timeout_ms) {
+    return context->runs->held ? gcoll_held_await_all(context, timeout_ms) : GCOLL_OK;
+}
 /* Forgets the call of a request that ends. */
-void gcoll_held_remove(gcoll_request *request);
+void gcoll_held_remove(gcoll_held *held);
 /* Lets an operation take what was learned. */
 gcoll_status gcoll_operation_take(gcoll_request *request, const gcoll_taught *taught);
 

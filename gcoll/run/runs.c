@@ -123,7 +123,6 @@ gcoll_status gcoll_run_begin(gcoll_run *run, uint64_t entered) {
     run->begun = gcoll_record_time(context);
     if (run->taught && !run->is_counted)
         context->learner->begins(context, run->taught);
-    run->is_counted = false;
     if (gcoll_taught_is_timed(run->taught))
         run->timed_ns = gcoll_now_ns();
     gcoll_run_start(run);
@@ -200,7 +199,8 @@ void gcoll_run_each_waited(const gcoll_run *run, gcoll_waited_fn fn, void *arg) 
 /* ---- The activity's table ----------------------------------------------------------------- */
 
 static void advance(gcoll_context *context) {
-    gcoll_held_advance(context);
+    if (context->runs->held)
+        gcoll_held_advance(context);
     gcoll_run *run = context->runs->first;
     if (!run)
         gcoll_live_not_due(context, &gcoll_run_activity);
