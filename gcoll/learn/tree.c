@@ -224,7 +224,6 @@ static void tell(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_lesson 
     }
     study->is_told = true;
     gcoll_live_tell(learn->context);
-    gcoll_live_due(learn->context, &gcoll_run_activity); /* calls that were started may wait for it */
     for (uint32_t i = 0; i < learn->fan; i++) {
         write_lesson(next, study->lesson_out[i].bytes);
         send(&study->lesson_out[i], learn->below + i, STREAM_LESSON, LESSON_BYTES);
@@ -282,6 +281,7 @@ void gcoll_learn_tend(gcoll_context *context) {
     for (uint32_t i = 0; i < learn->count && !context->health.broken; i++)
         if (learn->sites[i]->study && !learn->sites[i]->study->is_told)
             tend(learn, learn->sites[i]);
+    gcoll_runs_release(context);
 }
 
 /* ---- Waiting ---------------------------------------------------------------------------------- */

@@ -14,14 +14,10 @@
 #define FIRST_SLICE_US 10000  /* the longest first and second sleep of a wait */
 #define NOTE_MS        4      /* after so long a first sleep the recorder is told whom it is for */
 
-/* Advances each kind of work that has something to do, also if that comes of another kind before it. */
+/* Advances each kind of work that has something to do. */
 static void advance(gcoll_context *context) {
-    const gcoll_live *live = context->live;
-    for (uint32_t due = live->due; due && !context->health.broken;) {
-        const uint32_t lowest = due & (0U - due);
-        live->activities[__builtin_ctz(due)]->advance(context);
-        due = live->due & ~(lowest | (lowest - 1));
-    }
+    for (uint32_t due = context->live->due; due && !context->health.broken; due &= due - 1)
+        context->live->activities[__builtin_ctz(due)]->advance(context);
     gcoll_progress_flush(context);
 }
 

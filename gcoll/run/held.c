@@ -110,7 +110,7 @@ static gcoll_status begin(gcoll_held *held) {
     return GCOLL_OK;
 }
 
-void gcoll_held_advance(gcoll_context *context) {
+void gcoll_runs_release(gcoll_context *context) {
     const gcoll_runs *runs = context->runs;
     while (runs->held && !context->health.broken) {
         gcoll_held *held = runs->held;

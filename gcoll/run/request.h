@@ -63,8 +63,6 @@ struct gcoll_any {
  * request is that of an operation. */
 gcoll_status gcoll_held_add(gcoll_request *request, gcoll_run *run, const gcoll_arguments *arguments,
                             const gcoll_taught *taught);
-/* Begins those whose turn has come. */
-void gcoll_held_advance(gcoll_context *context);
 /* Waits until all have begun: for calls that take their turn at once. */
 gcoll_status gcoll_held_await_all(gcoll_context *context, int64_t timeout_ms);
 static inline gcoll_status gcoll_held_await(gcoll_context *context, int64_t timeout_ms) {

@@ -72,6 +72,8 @@ struct gcoll_runs {
 gcoll_status gcoll_runs_create(gcoll_context *context);
 /* Takes all runs off the list, finished or not. */
 void gcoll_runs_stop(gcoll_context *context);
+/* Begins started calls whose turn has come, as what was open has been decided (held.c). */
+void gcoll_runs_release(gcoll_context *context);
 /* Calls options.done of all runs in flight, on a context that is broken or about to end. */
 void gcoll_requests_tell_all(gcoll_context *context);
 /* Ends all requests, and frees the runs of operations that the caller has not destroyed: their structs

@@ -199,8 +199,6 @@ void gcoll_run_each_waited(const gcoll_run *run, gcoll_waited_fn fn, void *arg) 
 /* ---- The activity's table ----------------------------------------------------------------- */
 
 static void advance(gcoll_context *context) {
-    if (context->runs->held)
-        gcoll_held_advance(context);
     gcoll_run *run = context->runs->first;
     if (!run)
         gcoll_live_not_due(context, &gcoll_run_activity);
