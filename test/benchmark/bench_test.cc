@@ -474,13 +474,9 @@ TEST(Bench, ExchangesOfAnyNumber) {
         << refused.err;
 }
 
-// All there is, with blocks that 5 ranks do not divide and blocks that are empty. ThreadSanitizer looks at
-// each byte of each copy, which are the same for any length: it gets what several messages a block need.
-#if defined(__SANITIZE_THREAD__)
-const char *const kBytes = "--bytes=0,4,1Ki,100000";
-#else
-const char *const kBytes = "--bytes=0,4,1Ki,1000000";
-#endif
+// All there is, with blocks that 5 ranks do not divide and blocks that are empty. A sanitizer looks at each byte of each
+// copy, which are the same for any length: it gets what several messages a block need.
+const char *const kBytes = gcoll_test::is_sanitized() ? "--bytes=0,4,1Ki,100000" : "--bytes=0,4,1Ki,1000000";
 class Everything : public testing::TestWithParam<std::tuple<const char *, int>> {};
 
 TEST_P(Everything, ByFiveRanks) {

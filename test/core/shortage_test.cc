@@ -2,6 +2,7 @@
 // rank and no other, and no rank chooses another algorithm because of it.
 #include "test/kit/allocations.h"
 #include "test/kit/harness.h"
+#include "test/kit/sanitizer.h"
 
 #include <algorithm>
 #include <atomic>
@@ -411,12 +412,15 @@ int run_without_descriptors(Form form, uint32_t rank, uint32_t size, uint32_t mo
     return status == GCOLL_OK ? 0 : 1;
 }
 
+// Under a sanitizer, two ranks get the even numbers, and four the odd ones.
+const uint32_t kStep = gcoll_test::repeats(1, 2);
+
 class Descriptors : public testing::TestWithParam<Form> {};
 
 TEST_P(Descriptors, WhoHasNoneLeftIsNamedByAll) {
     const Form form = GetParam();
     for (uint32_t size : {2u, 4u})
-        for (uint32_t more = 0; more < 8; more++) {
+        for (uint32_t more = kStep > 1 ? size / 2 - 1 : 0; more < 8; more += kStep) {
             SCOPED_TRACE(std::to_string(size) + " ranks, " + std::to_string(more) + " descriptors");
             Folder folder;
             gcoll_test::Processes processes(size, [&](uint32_t rank) {
