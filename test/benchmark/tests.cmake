@@ -22,7 +22,7 @@ set(threads "")
 if(GCOLL_TSAN_ALL)
   set(threads THREADS)
 endif()
-gcoll_test(bench_test PLAIN ${threads}
+gcoll_test(bench_test PLAIN UNSANITIZED Bench.EveryTypeAndOperation Bench.SocketsByTheLogarithmOfTheRanks ${threads}
            SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc bench_plan_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)

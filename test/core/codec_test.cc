@@ -56,7 +56,8 @@ double largest_near(const Floats &x, uint64_t i, const Bound &bound, bool cut) {
     return most;
 }
 
-// Checks elements [first, first + count) of a sum of vectors. roundings: R, how often an input may be rounded.
+// Checks elements [first, first + count) of a sum of vectors. roundings: R, how often an input may be
+// rounded.
 void check_sums(const std::vector<Floats> &inputs, uint64_t first, uint64_t count, double divisor,
                 const float *got, const Bound &bound, double roundings, bool cut) {
     const double factor = std::pow(1 + bound.relative + 0x1p-24, roundings) - 1;

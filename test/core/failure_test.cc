@@ -4,8 +4,8 @@
 // Environment: GCOLL_TEST_RANKS is the number of ranks (4 or 5), GCOLL_TEST_ELEMENTS the size of a reduction,
 // and GCOLL_TEST_KILLS the number of kills. GCOLL_TEST_TOLD_MS is the time in which the other ranks must
 // know, for slow machines.
-#include "test/kit/sanitizer.h"
 #include "test/kit/harness.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/setting.h"
 
 #include <signal.h>

@@ -1,9 +1,9 @@
 // test/core/grow_test.cc - newcomers join a job that runs. Ranks are processes, which really die.
 //
 // Environment: GCOLL_TEST_ROUNDS is the number of rounds in which a rank is killed and a newcomer comes.
-#include "test/kit/sanitizer.h"
 #include "test/kit/descriptors.h"
 #include "test/kit/harness.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/setting.h"
 
 #include <signal.h>

@@ -256,8 +256,7 @@ void die(Form form, gcoll_collective collective, Style style, uint32_t size, uin
     }
 }
 
-// Under a sanitizer, each size takes others of the turns.
-const int kStep = static_cast<int>(gcoll_test::repeats(1, 5));
+const uint32_t kLeast = gcoll_test::repeats(2, 3), kMost = gcoll_test::repeats(5, 3); // ranks
 
 class Keeps : public testing::TestWithParam<int> {};
 
@@ -265,8 +264,8 @@ TEST_P(Keeps, InputsOfCallsWhosePeerDies) {
     const gcoll_collective collective = static_cast<gcoll_collective>(GetParam());
     Tally kept, lost;
     for (Style style : {kInPlace, kApart, kBuffers, kList})
-        for (uint32_t size = 2; has(collective, style) && size <= 5; size++)
-            for (int turns = kStep > 1 ? static_cast<int>(size) : 0; turns < 24; turns += kStep) {
+        for (uint32_t size = kLeast; has(collective, style) && size <= kMost; size++)
+            for (int turns = 0; turns < 24; turns++) {
                 const uint64_t count = turns % 3 == 0 ? 1 : turns % 3 == 1 ? 17 : 1001;
                 const Form form = turns % 2 ? kStarted : kPersistent;
                 SCOPED_TRACE(std::string(kStyles[style]) + ", " + std::to_string(size) + " ranks, " +

@@ -492,29 +492,27 @@ TEST(Order, OperationsOfTheCallerSeeTheVeryTree) {
         for (gcoll_order order : kTrees)
             for (uint64_t i = 0; i < most; i++)
                 want[order].push_back(hash_tree(order, i, size));
-        run_threads(
-            job_of(size),
-            [&](uint32_t rank, gcoll_context *context) {
-                for (gcoll_order order : kTrees)
-                    for (int commutative : {0, 1})
-                        for (uint64_t count : {uint64_t{3}, uint64_t{700}, most}) {
-                            SCOPED_TRACE(std::to_string(count) + " by " + std::to_string(size) + ", " +
-                                         name(order));
-                            gcoll_user_op op = {};
-                            op.reduce = hash_all;
-                            op.commutative = commutative;
-                            gcoll_allreduce_options options;
-                            gcoll_allreduce_options_init(&options);
-                            options.user_op = &op;
-                            options.order = order;
-                            std::vector<uint64_t> data(count);
-                            for (uint64_t i = 0; i < count; i++)
-                                data[i] = 1000 * i + rank;
-                            ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), count,
-                                                            GCOLL_UINT64, GCOLL_USER, &options));
-                            EXPECT_TRUE(std::equal(data.begin(), data.end(), want.at(order).begin()));
-                        }
-            });
+        run_threads(job_of(size), [&](uint32_t rank, gcoll_context *context) {
+            for (gcoll_order order : kTrees)
+                for (int commutative : {0, 1})
+                    for (uint64_t count : {uint64_t{3}, uint64_t{700}, most}) {
+                        SCOPED_TRACE(std::to_string(count) + " by " + std::to_string(size) + ", " +
+                                     name(order));
+                        gcoll_user_op op = {};
+                        op.reduce = hash_all;
+                        op.commutative = commutative;
+                        gcoll_allreduce_options options;
+                        gcoll_allreduce_options_init(&options);
+                        options.user_op = &op;
+                        options.order = order;
+                        std::vector<uint64_t> data(count);
+                        for (uint64_t i = 0; i < count; i++)
+                            data[i] = 1000 * i + rank;
+                        ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), count, GCOLL_UINT64,
+                                                        GCOLL_USER, &options));
+                        EXPECT_TRUE(std::equal(data.begin(), data.end(), want.at(order).begin()));
+                    }
+        });
     }
 }
 

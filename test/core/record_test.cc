@@ -1,7 +1,7 @@
 // test/core/record_test.cc - the flight recorder: what it keeps, and the files that it writes.
-#include "test/kit/sanitizer.h"
 #include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/variable.h"
 
 #include <csignal>

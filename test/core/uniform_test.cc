@@ -3,8 +3,8 @@
 // Environment: GCOLL_TEST_UNIFORM_KILLS is the number of jobs in which ranks are killed. GCOLL_TEST_UNIFORM=0
 // makes these calls without the option, and counts how often ranks then differ. GCOLL_TEST_LOOPS is the
 // number of times that costs are measured.
-#include "test/kit/sanitizer.h"
 #include "test/kit/calls.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/setting.h"
 
 #include <signal.h>

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "test/kit/sanitizer.h"
 #include "test/council/agree_peek.h"
+#include "test/kit/sanitizer.h"
 
 namespace {
 

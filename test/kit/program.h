@@ -39,8 +39,8 @@ inline std::string read_all(std::FILE *file) {
     return text;
 }
 
-// Starts a program with these descriptors as its output. By vfork: copying the pages' table of a process under a
-// sanitizer takes about as long as the program that it starts.
+// Starts a program with these descriptors as its output. By vfork: copying the pages' table of a process
+// under a sanitizer takes about as long as the program that it starts.
 inline pid_t start(const char *program, char *const *argv, char *const *environment, int out, int err) {
     const pid_t pid = vfork();
     if (pid == 0) {
@@ -64,8 +64,9 @@ inline outcome run(const char *program, strings arguments, strings environment =
         all.push_back(setting.data());
     for (char **own = environ; *own; own++) {
         const std::string name(*own, 0, strcspn(*own, "=") + 1);
-        if (std::none_of(environment.begin(), environment.end(),
-                         [&](const std::string &setting) { return setting.compare(0, name.size(), name) == 0; }))
+        if (std::none_of(environment.begin(), environment.end(), [&](const std::string &setting) {
+                return setting.compare(0, name.size(), name) == 0;
+            }))
             all.push_back(*own);
     }
     all.push_back(nullptr);

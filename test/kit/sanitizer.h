@@ -20,8 +20,8 @@ inline bool is_sanitized() {
     return &__asan_init || &__tsan_init;
 }
 
-// How often to repeat something, or with how many seeds: less under a sanitizer, for which the rest shows nothing new,
-// unless GCOLL_TEST_WHOLE is set, as .ci/full sets it.
+// How often to repeat something, or with how many seeds: less under a sanitizer, for which the rest shows
+// nothing new, unless GCOLL_TEST_WHOLE is set, as .ci/full sets it.
 inline uint32_t repeats(uint32_t usual, uint32_t sanitized) {
     return is_sanitized() && !std::getenv("GCOLL_TEST_WHOLE") ? sanitized : usual;
 }

@@ -505,7 +505,9 @@ class Scribbler {
 
 uint64_t scribbles_wanted() {
     const char *given = std::getenv("GCOLL_TEST_SCRIBBLES");
-    return given ? std::strtoull(given, nullptr, 10) : gcoll_test::is_sanitized() ? gcoll_test::repeats(100000, 40000) : 10000;
+    return given                        ? std::strtoull(given, nullptr, 10)
+           : gcoll_test::is_sanitized() ? gcoll_test::repeats(100000, 40000)
+                                        : 10000;
 }
 
 // Two ranks that have met, and have messages of all kinds under way.

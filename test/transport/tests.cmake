@@ -30,7 +30,7 @@ gcoll_test(lane_test LAYERS gcoll_base
            SOURCES lane_test.cc transport_test.cc $<TARGET_OBJECTS:test_pipe_lane>
                    $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED SHARDS 2 COST 4)
 # The contract of transports, held against endpoints that share the connections of others.
-gcoll_test(branch_test LAYERS gcoll_base
+gcoll_test(branch_test UNSANITIZED *BeyondTheLimitOfOffers/*orphan LAYERS gcoll_base
            SOURCES branch_test.cc transport_test.cc allocations.cc $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED COST 4)
 set(wrapped malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM wrapped PREPEND -Wl,--wrap=)
