@@ -256,7 +256,7 @@ void die(Form form, gcoll_collective collective, Style style, uint32_t size, uin
     }
 }
 
-const uint32_t kLeast = gcoll_test::repeats(2, 3), kMost = gcoll_test::repeats(5, 3); // ranks
+const uint32_t kLeast = gcoll_test::repeats(2, 4), kMost = gcoll_test::repeats(5, 4); // ranks
 
 class Keeps : public testing::TestWithParam<int> {};
 
