@@ -2,6 +2,8 @@
 gcoll_test(planner_test EXHAUSTIVE
            UNSANITIZED GroupButterflyProduct.SumsClaimsAndCosts GroupButterfly.BoundsOnEveryRank GroupButterfly.ResultsAndClaimsForEveryPAndR
                        Hierarchical.SumsWhateverTheHosts Hierarchical.SumsWhateverTheLeaders Circulant.SumsForEveryPAndLimit
+                       CollectivePlanners.OnData CollectivePlanners.CostsAreWhatTheSimulatorFinds TreePlanners.Costs* LevelCost.LeadersAreChosen
+                       Hierarchical.ClaimsAndCostsOfEvenHosts
            LAYERS ${plan_layers}
            SOURCES algorithm_test.cc allreduce_planner_test.cc arrival_planner_test.cc circulant_test.cc
                    collective_planner_test.cc group_butterfly_test.cc hierarchical_test.cc level_cost_test.cc proficz_test.cc tree_planner_test.cc

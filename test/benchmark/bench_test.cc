@@ -408,10 +408,7 @@ TEST(Bench, TracesOfAllRanks) {
 
 // By auto, a rank has connections by the logarithm of the ranks: at most 4 for each of 6 rounds, and not 63.
 TEST(Bench, SocketsByTheLogarithmOfTheRanks) {
-    strings collectives = {"allreduce"}; // what is counted does not depend on them
-    if (!gcoll_test::is_sanitized())
-        collectives.insert(collectives.end(), {"broadcast", "barrier", "reduce", "allgather"});
-    for (const std::string &collective : collectives) {
+    for (const char *collective : {"allreduce", "broadcast", "barrier", "reduce", "allgather"}) {
         outcome result = run({"--local=64", "--resources", "--collective", collective, "--bytes=4",
                               "--iterations=2", "--warmup=0", "--tuning=default"});
         EXPECT_EQ(result.status, 0) << result.err;
@@ -474,13 +471,9 @@ TEST(Bench, ExchangesOfAnyNumber) {
         << refused.err;
 }
 
-// All there is, with blocks that 5 ranks do not divide and blocks that are empty. ThreadSanitizer looks at
-// each byte of each copy, which are the same for any length: it gets what several messages a block need.
-#if defined(__SANITIZE_THREAD__)
-const char *const kBytes = "--bytes=0,4,1Ki,100000";
-#else
-const char *const kBytes = "--bytes=0,4,1Ki,1000000";
-#endif
+// All there is, with blocks that 5 ranks do not divide and blocks that are empty. A sanitizer looks at each
+// byte of each copy, which are the same for any length: it gets what several messages a block need.
+const char *const kBytes = gcoll_test::is_sanitized() ? "--bytes=0,4,1Ki,100000" : "--bytes=0,4,1Ki,1000000";
 class Everything : public testing::TestWithParam<std::tuple<const char *, int>> {};
 
 TEST_P(Everything, ByFiveRanks) {

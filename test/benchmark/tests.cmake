@@ -3,7 +3,7 @@ if(NOT GCOLL_BENCHMARK)
   return()
 endif()
 
-gcoll_test(bench_values_test SOURCES bench_values_test.cc)
+gcoll_test(bench_values_test PLAIN BenchValues.EveryLossAndShiftShows SOURCES bench_values_test.cc)
 target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_inner_parts gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
 
 # The tool again, with its calls of the library going through bench_faulty.c.
@@ -22,7 +22,7 @@ set(threads "")
 if(GCOLL_TSAN_ALL)
   set(threads THREADS)
 endif()
-gcoll_test(bench_test PLAIN ${threads}
+gcoll_test(bench_test PLAIN UNSANITIZED Bench.EveryTypeAndOperation Bench.SocketsByTheLogarithmOfTheRanks ${threads}
            SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc bench_plan_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
@@ -48,8 +48,9 @@ endif()
 # benchmark/compare with gcoll and plain sockets: the other libraries are not needed.
 if(gcoll_has_unsanitized)
   add_test(NAME compare_test COMMAND ${CMAKE_CURRENT_LIST_DIR}/compare_test.sh ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR}/benchmark)
-  set_tests_properties(compare_test PROPERTIES TIMEOUT 120 COST 8 SKIP_RETURN_CODE 77 LABELS plain_tests)
+  set_tests_properties(compare_test PROPERTIES TIMEOUT 120 COST 8 SKIP_RETURN_CODE 77 LABELS "plain_tests;repeats")
   add_dependencies(plain_tests gcoll_bench gcoll_peer_raw gcoll_peer_shm)
+  gcoll_slow(gcoll_peer_raw gcoll_peer_shm)
 endif()
 
 # benchmark/arrival but for what it measures.

@@ -56,18 +56,27 @@ double largest_near(const Floats &x, uint64_t i, const Bound &bound, bool cut) {
     return most;
 }
 
-// Checks element `at` of a sum of vectors. roundings: R, how often an input may be rounded.
-void check_sum(const std::vector<Floats> &inputs, uint64_t at, double divisor, float got, const Bound &bound,
-               double roundings, bool cut) {
-    double exact = 0, magnitude = 0;
-    for (const Floats &x : inputs) {
-        exact += static_cast<double>(x[at]);
-        magnitude += largest_near(x, at, bound, cut);
-    }
+// Checks elements [first, first + count) of a sum of vectors. roundings: R, how often an input may be
+// rounded.
+void check_sums(const std::vector<Floats> &inputs, uint64_t first, uint64_t count, double divisor,
+                const float *got, const Bound &bound, double roundings, bool cut) {
     const double factor = std::pow(1 + bound.relative + 0x1p-24, roundings) - 1;
-    const double rounding = 0x1p-23 * static_cast<double>(inputs.size()) * magnitude; // of float32 sums
-    const double allowed = factor * magnitude + 2 * roundings * bound.absolute + rounding;
-    ASSERT_LE(std::fabs(static_cast<double>(got) * divisor - exact), allowed) << "element " << at;
+    double magnitude = 0;
+    for (uint64_t at = first; at < first + count; at++) {
+        double exact = 0;
+        for (const Floats &x : inputs)
+            exact += static_cast<double>(x[at]);
+        if (at == first || !cut || at % bound.block == 0) { // else it is that of the element before
+            magnitude = 0;
+            for (const Floats &x : inputs)
+                magnitude += largest_near(x, at, bound, cut);
+        }
+        const double rounding = 0x1p-23 * static_cast<double>(inputs.size()) * magnitude; // of float32 sums
+        const double allowed = factor * magnitude + 2 * roundings * bound.absolute + rounding;
+        const double off = std::fabs(static_cast<double>(got[at - first]) * divisor - exact);
+        if (!(off <= allowed))
+            ASSERT_LE(off, allowed) << "element " << at;
+    }
 }
 
 // What ranks got, compared after the job.
@@ -77,6 +86,8 @@ struct Results {
     void expect_same() const {
         for (size_t r = 1; r < of.size(); r++) {
             ASSERT_EQ(of[0].size(), of[r].size());
+            if (of[0].empty() || memcmp(of[0].data(), of[r].data(), of[0].size() * sizeof(float)) == 0)
+                continue;
             for (size_t i = 0; i < of[0].size(); i++)
                 ASSERT_EQ(0, memcmp(&of[0][i], &of[r][i], sizeof(float)))
                     << "element " << i << " of rank " << r << ": " << of[r][i] << ", rank 0 has " << of[0][i];
@@ -121,8 +132,8 @@ void allreduce(const Job &job, const std::string &codec, const std::string &algo
     });
     results.expect_same();
     const double divisor = op == GCOLL_AVG ? job.size : 1;
-    for (uint64_t i = 0; i < count; i++)
-        check_sum(inputs, i, divisor, results.of[0][i], bound_of(codec), job.size > 1 ? job.size : 0, true);
+    check_sums(inputs, 0, count, divisor, results.of[0].data(), bound_of(codec), job.size > 1 ? job.size : 0,
+               true);
 }
 
 TEST_P(CodecCalls, AllreduceIsWithinTheBound) {
@@ -165,8 +176,7 @@ TEST_P(CodecCalls, SeveralBuffers) {
         results.of[rank] = out[1];
     });
     results.expect_same();
-    for (uint64_t i = 0; i < count; i++)
-        check_sum(inputs, i, 1, results.of[0][i], bound_of(codec), size(), true);
+    check_sums(inputs, 0, count, 1, results.of[0].data(), bound_of(codec), size(), true);
 }
 
 // Factors work on float32: before the first encoding, and after the last decoding.
@@ -195,9 +205,8 @@ TEST_P(CodecCalls, Factors) {
             });
             results.expect_same();
             const double divisor = 4.0 * (op == GCOLL_AVG ? size() : 1);
-            for (uint64_t i = 0; i < count; i++)
-                check_sum(scaled, i, divisor, results.of[0][i], bound_of(codec), size() > 1 ? size() : 0,
-                          true);
+            check_sums(scaled, 0, count, divisor, results.of[0].data(), bound_of(codec),
+                       size() > 1 ? size() : 0, true);
         }
 }
 
@@ -307,8 +316,8 @@ TEST_P(CodecCalls, ReduceScatter) {
                     Floats in = inputs[rank], out(counts[rank]);
                     EXPECT_GCOLL_OK(gcoll_reduce_scatter_v(context, in.data(), out.data(), counts.data(),
                                                            GCOLL_FLOAT32, GCOLL_SUM, &options));
-                    for (uint64_t i = 0; i < counts[rank]; i++)
-                        check_sum(inputs, begin[rank] + i, 1, out[i], bound_of(codec), size(), false);
+                    check_sums(inputs, begin[rank], counts[rank], 1, out.data(), bound_of(codec), size(),
+                               false);
                     // In place, only the block of this rank changes.
                     EXPECT_GCOLL_OK(gcoll_reduce_scatter_v(context, in.data(), in.data() + begin[rank],
                                                            counts.data(), GCOLL_FLOAT32, GCOLL_SUM,
@@ -347,9 +356,8 @@ TEST_P(CodecCalls, Allgather) {
                 });
                 results.expect_same();
                 for (uint32_t r = 0; r < size(); r++)
-                    for (uint64_t i = 0; i < counts[r]; i++)
-                        check_sum({vector_of(r, 0, counts[r])}, i, 1, results.of[0][begin[r] + i],
-                                  bound_of(codec), size() > 1 ? 1 : 0, true);
+                    check_sums({vector_of(r, 0, counts[r])}, 0, counts[r], 1, results.of[0].data() + begin[r],
+                               bound_of(codec), size() > 1 ? 1 : 0, true);
             }
 }
 
@@ -371,9 +379,8 @@ TEST_P(CodecCalls, Broadcast) {
                     results.of[rank] = data;
                 });
                 results.expect_same();
-                for (uint64_t i = 0; i < count; i++)
-                    check_sum({vector_of(root, 0, count)}, i, 1, results.of[0][i], bound_of(codec),
-                              size() > 1 ? 1 : 0, true);
+                check_sums({vector_of(root, 0, count)}, 0, count, 1, results.of[0].data(), bound_of(codec),
+                           size() > 1 ? 1 : 0, true);
             }
 }
 
@@ -462,8 +469,7 @@ TEST_P(CodecCalls, StartedAndPersistent) {
             EXPECT_EQ(x, y);
         }
         gcoll_operation_destroy(operation);
-        for (uint64_t i = 0; i < count; i++)
-            check_sum(inputs, i, 1, x[i], bound_of("int8:block=32"), size() > 1 ? size() : 0, true);
+        check_sums(inputs, 0, count, 1, x.data(), bound_of("int8:block=32"), size() > 1 ? size() : 0, true);
     });
 }
 

@@ -5,6 +5,7 @@
 // and GCOLL_TEST_KILLS the number of kills. GCOLL_TEST_TOLD_MS is the time in which the other ranks must
 // know, for slow machines.
 #include "test/kit/harness.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/setting.h"
 
 #include <signal.h>
@@ -142,7 +143,7 @@ int64_t kill_one(uint32_t victim, uint32_t rounds, uint32_t microseconds) {
 }
 
 TEST(Killed, TheOthersNameIt) {
-    const uint32_t kills = setting("GCOLL_TEST_KILLS", 20);
+    const uint32_t kills = setting("GCOLL_TEST_KILLS", gcoll_test::repeats(20, 8));
     std::random_device device;
     uint32_t seed = device();
     std::mt19937 random(seed);
@@ -248,7 +249,7 @@ TEST(Stopped, AShortStopIsNoFailure) {
     Folder folder;
     Shared<Board> board;
     Processes ranks(kRanks, [&](uint32_t rank) {
-        return work(*board, folder, rank, job_of(5000), 40,
+        return work(*board, folder, rank, job_of(5000), gcoll_test::repeats(40, 20),
                     [](gcoll_context *context) { gcoll_context_destroy(context); });
     });
     EXPECT_TRUE(await(board->rounds[2], 2, 20000));

@@ -1,6 +1,7 @@
 // test/core/fault_test.cc - tests with faults of the inproc transport: events in any order, deaths at every
 // moment, stopped ranks, cut connections and lost messages.
 #include "test/kit/calls.h"
+#include "test/kit/sanitizer.h"
 
 #include <string>
 
@@ -127,7 +128,8 @@ class KilledInProcess : public testing::TestWithParam<bool> {};
 
 TEST_P(KilledInProcess, AtEveryMoment) {
     const bool persistent = GetParam();
-    const int step = persistent ? 1 : 3; // one form at each moment is enough, and takes long
+    const int step = persistent ? static_cast<int>(gcoll_test::repeats(1, 3))
+                                : 3; // one form at each moment is enough, and takes long
     for (const char *algorithm : {"ring", "group_butterfly:r=0", "sorted_linear_tree"})
         for (uint32_t victim = 0; victim < 5; victim++)
             for (int turns = static_cast<int>(victim) % step; turns < 60; turns += step) {

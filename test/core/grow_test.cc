@@ -3,6 +3,7 @@
 // Environment: GCOLL_TEST_ROUNDS is the number of rounds in which a rank is killed and a newcomer comes.
 #include "test/kit/descriptors.h"
 #include "test/kit/harness.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/setting.h"
 
 #include <signal.h>
@@ -313,7 +314,7 @@ TEST(Grow, AStoreThatFailsFailsAll) {
 
 // Of four ranks the last is killed, and a newcomer comes: again and again, in one life of the other three.
 TEST(Grow, TheKilledAreReplaced) {
-    const uint32_t rounds = setting("GCOLL_TEST_ROUNDS", 20), size = 4;
+    const uint32_t rounds = setting("GCOLL_TEST_ROUNDS", gcoll_test::repeats(20, 10)), size = 4;
     Folder folder;
     Shared<Board> board;
     const auto life = [&](uint32_t number, gcoll_context *context, gcoll_store *store) {
@@ -426,14 +427,14 @@ void die_meanwhile(bool leader, uint32_t delay_us) {
 }
 
 TEST(Grow, TheLeaderDies) {
-    for (uint32_t i = 0; i < setting("GCOLL_TEST_DEATHS", 12) && !HasFailure(); i++) {
+    for (uint32_t i = 0; i < setting("GCOLL_TEST_DEATHS", gcoll_test::repeats(12, 6)) && !HasFailure(); i++) {
         SCOPED_TRACE("delay " + std::to_string(i * 700));
         die_meanwhile(true, i * 700);
     }
 }
 
 TEST(Grow, ANewcomerDies) {
-    for (uint32_t i = 0; i < setting("GCOLL_TEST_DEATHS", 12) && !HasFailure(); i++) {
+    for (uint32_t i = 0; i < setting("GCOLL_TEST_DEATHS", gcoll_test::repeats(12, 6)) && !HasFailure(); i++) {
         SCOPED_TRACE("delay " + std::to_string(i * 700));
         die_meanwhile(false, i * 700);
     }

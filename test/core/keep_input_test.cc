@@ -2,6 +2,8 @@
 // The oracle is a copy that the test makes of each input before the call.
 #include "test/kit/calls.h"
 
+#include "test/kit/sanitizer.h"
+
 #include <cstring>
 #include <memory>
 #include <string>
@@ -254,14 +256,16 @@ void die(Form form, gcoll_collective collective, Style style, uint32_t size, uin
     }
 }
 
+const uint32_t kLeast = gcoll_test::repeats(2, 4), kMost = gcoll_test::repeats(5, 4); // ranks
+
 class Keeps : public testing::TestWithParam<int> {};
 
 TEST_P(Keeps, InputsOfCallsWhosePeerDies) {
     const gcoll_collective collective = static_cast<gcoll_collective>(GetParam());
     Tally kept, lost;
     for (Style style : {kInPlace, kApart, kBuffers, kList})
-        for (uint32_t size = 2; has(collective, style) && size <= 5; size++)
-            for (int turns = 0; turns < 24; turns += 1) {
+        for (uint32_t size = kLeast; has(collective, style) && size <= kMost; size++)
+            for (int turns = 0; turns < 24; turns++) {
                 const uint64_t count = turns % 3 == 0 ? 1 : turns % 3 == 1 ? 17 : 1001;
                 const Form form = turns % 2 ? kStarted : kPersistent;
                 SCOPED_TRACE(std::string(kStyles[style]) + ", " + std::to_string(size) + " ranks, " +

@@ -1,6 +1,7 @@
 // test/core/record_test.cc - the flight recorder: what it keeps, and the files that it writes.
 #include "test/kit/calls.h"
 #include "test/kit/collective_support.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/variable.h"
 
 #include <csignal>
@@ -137,7 +138,7 @@ TEST_P(Record, AnyThreadWritesItAtAnyTime) {
                 dumps++;
             }
         });
-        for (int64_t number = 1; number <= 4000; number++)
+        for (int64_t number = 1; number <= gcoll_test::repeats(4000, 1500); number++)
             EXPECT_GCOLL_OK(sum(context, count_of(number)));
         ends = true;
         other.join();
@@ -426,7 +427,7 @@ TEST_P(Record, StepsAreWholeWhileTheyAreOverwritten) {
                 dumps++;
             }
         });
-        for (uint64_t number = 1; number <= 6000; number++)
+        for (uint64_t number = 1; number <= gcoll_test::repeats(6000, 4500); number++)
             EXPECT_GCOLL_OK(sum(context, 2 * (number % 5 + 1)));
         ends = true;
         other.join();

@@ -675,7 +675,7 @@ void kill_some(std::mt19937 &random, Statistics &statistics) {
 }
 
 TEST(Recovery, SurvivorsGoOn) {
-    const uint32_t jobs = setting("GCOLL_TEST_KILLS", 20);
+    const uint32_t jobs = setting("GCOLL_TEST_KILLS", gcoll_test::repeats(20, 8));
     std::random_device device;
     const uint32_t seed = setting("GCOLL_TEST_SEED", device());
     std::mt19937 random(seed);

@@ -18,6 +18,7 @@
 #include "test/kit/allocations.h"
 #include "test/kit/descriptors.h"
 #include "test/kit/harness.h"
+#include "test/kit/sanitizer.h"
 
 namespace {
 
@@ -629,7 +630,7 @@ TEST(ShareFailures, AGroupThatIsFreedWhileItsPeersSend) {
             job_of(3, transport),
             [](uint32_t rank, gcoll_context *parent) {
                 std::mt19937 same(4);
-                for (int round = 0; round < 15; round++) {
+                for (uint32_t round = 0; round < repeats(15, 6); round++) {
                     SCOPED_TRACE(round);
                     Context group = split(parent, 0);
                     const Context other = split(parent, 0);
@@ -752,7 +753,7 @@ TEST(ShareForks, AChildFreesAllAmidTheirMessages) {
             gcoll_context *const all[] = {parent.get(), group.get(), other.get()};
             for (gcoll_context *each : all)
                 EXPECT_GCOLL_OK(sum_in(each, 10, 1));
-            for (int round = 0; round < 6; round++) {
+            for (int round = 0; round < static_cast<int>(repeats(6, 4)); round++) {
                 SCOPED_TRACE(round);
                 std::vector<std::vector<uint32_t>> data(3, std::vector<uint32_t>(kCount, rank));
                 gcoll_request *requests[3] = {};

@@ -4,6 +4,7 @@
 // makes these calls without the option, and counts how often ranks then differ. GCOLL_TEST_LOOPS is the
 // number of times that costs are measured.
 #include "test/kit/calls.h"
+#include "test/kit/sanitizer.h"
 #include "test/kit/setting.h"
 
 #include <signal.h>
@@ -325,7 +326,7 @@ void kill_some(std::mt19937 &random, bool is_uniform, Seen &seen) {
 
 TEST(UniformKilled, RanksThatAreLeftDoNotDiffer) {
     const bool is_uniform = setting("GCOLL_TEST_UNIFORM", 1) != 0;
-    const uint32_t jobs = setting("GCOLL_TEST_UNIFORM_KILLS", 40);
+    const uint32_t jobs = setting("GCOLL_TEST_UNIFORM_KILLS", gcoll_test::repeats(40, 10));
     const uint32_t seed = setting("GCOLL_TEST_SEED", std::random_device()());
     std::mt19937 random(seed);
     Seen seen;

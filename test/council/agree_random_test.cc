@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "test/council/agree_peek.h"
+#include "test/kit/sanitizer.h"
 
 namespace {
 
@@ -248,7 +249,7 @@ TEST(AgreeRandom, Mistakes) {
 
 TEST(AgreeRandom, SixtyFourRanks) {
     EXPECT_EQ("", schedules(
-                      100,
+                      gcoll_test::repeats(100, 20),
                       [](World &world) {
                           world.size = 64 - world.any(3) * world.any(31);
                           run(world);

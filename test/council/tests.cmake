@@ -1,5 +1,5 @@
 # The agreement: its machine alone, by a model checker and by random schedules.
-gcoll_test(agree_test UNSANITIZED AgreeModelLong.* EXHAUSTIVE
+gcoll_test(agree_test PLAIN AgreeRandom.SixtyFourRanks UNSANITIZED AgreeModelLong.* AgreeModel.FiveRanks EXHAUSTIVE
            LAYERS gcoll_base
            SOURCES agree_model_test.cc agree_random_test.cc $<FILTER:$<TARGET_OBJECTS:gcoll_core>,INCLUDE,/council/agree[.]c> COST 12 TIMEOUT 900)
 set(schedules 100000)

@@ -27,6 +27,6 @@ add_dependencies(threaded_tests example_backend)
 if(gcoll_python AND gcoll_has_unsanitized)
   add_test(NAME elastic.kills COMMAND ${gcoll_python} ${PROJECT_SOURCE_DIR}/examples/elastic/run --program $<TARGET_FILE:example_elastic>
            --ranks 4 --kills 3 --joins 3 --steps 110 --step-ms 10 --seed 4 --check 1e-6)
-  set_tests_properties(elastic.kills PROPERTIES TIMEOUT 120 COST 10 LABELS "plain_tests;timed")
+  set_tests_properties(elastic.kills PROPERTIES TIMEOUT 120 COST 10 LABELS "plain_tests;timed;repeats")
   add_dependencies(plain_tests example_elastic)
 endif()

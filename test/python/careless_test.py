@@ -24,6 +24,7 @@ from jobs_test import Job, say
 
 SOON_S = 30.0  # far less than the timeout of these contexts, also on a busy machine
 TIMEOUT_S = 300.0
+FEW = "GCOLL_TEST_SANITIZED" in os.environ and "GCOLL_TEST_WHOLE" not in os.environ  # each is a few slow processes
 
 
 class Processes(unittest.TestCase):
@@ -56,11 +57,11 @@ class CtrlC(Processes):
         self.assertLess(time.monotonic() - begun, SOON_S, call)
 
     def test_ends_collectives(self):
-        for call in ("allreduce", "prepared", "barrier", "reduction", "objects"):
+        for call in ("allreduce", "reduction") if FEW else ("allreduce", "prepared", "barrier", "reduction", "objects"):
             self.interrupt(call)
 
     def test_ends_messages_and_accesses(self):
-        for call in ("recv", "recv_any", "get"):
+        for call in ("recv", "get") if FEW else ("recv", "recv_any", "get"):
             self.interrupt(call)
 
     def test_ends_creation_by_a_store_written_in_python(self):

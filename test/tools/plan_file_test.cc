@@ -195,10 +195,15 @@ bool check(const gcoll_algorithm &algorithm, const Operation &operation) {
 // ---- Round trips ------------------------------------------------------------------------------------------
 
 TEST(PlanFile, EveryAlgorithmIsReadAsItWasWritten) {
+    // The first few show a sanitizer all that there is.
+    std::vector<uint32_t> sizes = {3, 1, 2, 7, 4, 8, 13};
+    sizes.resize(gcoll_test::repeats(7, 4));
+    std::vector<uint64_t> counts = {0, 7, 1000, 1, 63};
+    counts.resize(gcoll_test::repeats(5, 3));
     for (const gcoll_algorithm *const *row = gcoll_algorithms; *row && !HasFailure(); row++) {
         uint32_t done = 0;
-        for (uint32_t size : {1u, 2u, 3u, 4u, 7u, 8u, 13u})
-            for (uint64_t count : {0u, 1u, 7u, 63u, 1000u}) {
+        for (uint32_t size : sizes)
+            for (uint64_t count : counts) {
                 if ((*row)->collective == GCOLL_BARRIER && count != 0)
                     continue;
                 Operation operation((*row)->collective, size, count);
@@ -209,7 +214,7 @@ TEST(PlanFile, EveryAlgorithmIsReadAsItWasWritten) {
                 if (verify_grid::has_in_place((*row)->collective))
                     done += check(**row, operation);
             }
-        EXPECT_GE(done, 7u) << (*row)->name;
+        EXPECT_GE(done, sizes.size()) << (*row)->name;
     }
 }
 
@@ -231,6 +236,8 @@ TEST(PlanFile, WhatPassesAndBlocksAddIsKept) {
         blocks += check(**row, uneven);
         for (verify_grid::Layout layout : {verify_grid::Layout::host, verify_grid::Layout::halves})
             for (bool direct : {false, true}) {
+                if (direct != (layout == verify_grid::Layout::halves) && gcoll_test::repeats(4, 2) == 2)
+                    continue;
                 Operation more(collective, size, 23);
                 more.problem.average = gcoll_collective_reduces(collective);
                 more.problem.segment = 2;

@@ -5,7 +5,7 @@ if(TARGET gcoll_cli)
 endif()
 if(GCOLL_TOOLS)
   gcoll_test(tour_test LAYERS gcoll_tour SOURCES tour_test.cc)
-  gcoll_test(plan_file_test LAYERS ${plan_layers} gcoll_network_reader gcoll_plan_files gcoll_plan_makers
+  gcoll_test(plan_file_test PLAIN PlanFile.EveryAlgorithmIsReadAsItWasWritten PlanFile.WhatPassesAndBlocksAddIsKept LAYERS ${plan_layers} gcoll_network_reader gcoll_plan_files gcoll_plan_makers
              SOURCES plan_file_test.cc verify_grid.cc COST 5)
   if(TARGET plan_file_test)
     target_link_libraries(plan_file_test PRIVATE gcoll_cli PkgConfig::json_c $<$<BOOL:${gcoll_has_expat}>:PkgConfig::expat>)

@@ -3,6 +3,8 @@
 // Ranks wait: some of what they post comes only after a message that they receive. Such a schedule must come
 // to its end if the messages can be numbered so that nobody waits for a later one. Schedules in which nobody
 // waits have fewer promises than messages.
+#include "test/kit/sanitizer.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -553,7 +555,7 @@ TEST(Flow, AGrantSaysWhetherItsReceiveIsPlain) {
 
 TEST(Flow, RandomSchedulesDeliverEachMessageOnce) {
     const char *asked = getenv("GCOLL_FLOW_SCHEDULES");
-    const uint32_t count = asked ? static_cast<uint32_t>(atoi(asked)) : 10000;
+    const uint32_t count = asked ? static_cast<uint32_t>(atoi(asked)) : gcoll_test::repeats(10000, 2000);
     for (uint32_t seed = 0; seed < count; seed++) {
         Schedule schedule(seed);
         schedule.run();

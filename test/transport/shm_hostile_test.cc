@@ -1,7 +1,7 @@
 // test/transport/shm_hostile_test.cc - peers of the lane shm that lie: in words, in what they hand over, and
 // in the memory that both map. Whatever they do, this rank goes on or fails with an error that says so.
 //
-// Environment: GCOLL_TEST_SCRIBBLES is the number of scribbles over shared memory (100,000 under a sanitizer,
+// Environment: GCOLL_TEST_SCRIBBLES is the number of scribbles over shared memory (40,000 under a sanitizer,
 // which sees what they lead to; else 10,000).
 #include "test/transport/raw_peer.h"
 #include "test/transport/shm_support.h"
@@ -505,7 +505,9 @@ class Scribbler {
 
 uint64_t scribbles_wanted() {
     const char *given = std::getenv("GCOLL_TEST_SCRIBBLES");
-    return given ? std::strtoull(given, nullptr, 10) : gcoll_test::is_sanitized() ? 100000 : 10000;
+    return given                        ? std::strtoull(given, nullptr, 10)
+           : gcoll_test::is_sanitized() ? gcoll_test::repeats(100000, 40000)
+                                        : 10000;
 }
 
 // Two ranks that have met, and have messages of all kinds under way.

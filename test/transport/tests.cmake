@@ -3,7 +3,7 @@ gcoll_test(message_test LAYERS gcoll_base gcoll_transport SOURCES wire_test.cc m
 gcoll_test(choice_test LAYERS gcoll_base gcoll_transport SOURCES choice_test.cc)
 target_compile_definitions(choice_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
 gcoll_test(interfaces_test LAYERS gcoll_base gcoll_transport SOURCES interfaces_test.cc)
-gcoll_test(flow_test LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc)
+gcoll_test(flow_test PLAIN Flow.RandomSchedules* LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc)
 # The same with each rule of transport/flow/flow.c broken in turn, which it must notice.
 find_program(GCOLL_PYTHON3 python3)
 if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
@@ -15,13 +15,13 @@ if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
                                            ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/test/kit;PYTHONDONTWRITEBYTECODE=1")
   add_dependencies(exhaustive_tests flow_test)
 endif()
-gcoll_test(tcp_test THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort* Stripes.BothWaysAtOnceInThreads Stripes.WhatIsDone*
+gcoll_test(tcp_test PLAIN TcpChecked.EachFlippedBitIsFound THREADS Tcp.SpinningEndsInBlocking Tcp.AWakeIsNotLostWhenNobodyWaits Tcp.ConnectionsThatCrossBecomeOne Tcp.Abort* Stripes.BothWaysAtOnceInThreads Stripes.WhatIsDone*
            LAYERS gcoll_base gcoll_transport
            SOURCES tcp_test.cc tcp_connect_test.cc tcp_leave_test.cc tcp_peer_test.cc tcp_stranger_test.cc tcp_checked_test.cc stripes_test.cc TIMED SHARDS 3 COST 5)
 gcoll_test(transport_test PLAIN THREADS */inproc */shm Inproc* *WakeEndsAWait* *PeekInVainWakes* *AbortTells* *RandomTraffic*/tcp_connections_3 - *SameSeedSameOrder* *LimitOfOffers*
            LAYERS gcoll_base gcoll_transport
            SOURCES transport_test.cc transport_inproc_test.cc TIMED SHARDS 2 COST 4)
-gcoll_test(shm_test THREADS ShmRing.* Shm.NobodyMisses* Shm.WhatAPeer* Shm.RanksOfAHost* ShmPulls.A* ShmPulls.B* ShmPulls.U* ShmPulls.What* ShmLand.M* Memory.Threads* - ShmRing.FramesCome* ShmRing.Garbage* *AKilled* *BlocksBeyond* LAYERS gcoll_base gcoll_transport SOURCES shm_ring_test.cc shm_test.cc shm_block_test.cc shm_reach_test.cc shm_hostile_test.cc shm_land_test.cc TIMED SHARDS 2 COST 8)
+gcoll_test(shm_test UNSANITIZED Shm.MemoryOfManyRanksIsBounded THREADS ShmRing.* Shm.NobodyMisses* Shm.WhatAPeer* Shm.RanksOfAHost* ShmPulls.A* ShmPulls.B* ShmPulls.U* ShmPulls.What* ShmLand.M* Memory.Threads* - ShmRing.FramesCome* ShmRing.Garbage* *AKilled* *BlocksBeyond* LAYERS gcoll_base gcoll_transport SOURCES shm_ring_test.cc shm_test.cc shm_block_test.cc shm_reach_test.cc shm_hostile_test.cc shm_land_test.cc TIMED SHARDS 2 COST 8)
 # The lanes pipe and tcp in place of those of the library; and the contract of transports, held against the lane pipe.
 add_library(test_pipe_lane OBJECT ${CMAKE_CURRENT_LIST_DIR}/pipe_lane.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(test_pipe_lane PRIVATE gcoll_flags)
@@ -30,7 +30,7 @@ gcoll_test(lane_test LAYERS gcoll_base
            SOURCES lane_test.cc transport_test.cc $<TARGET_OBJECTS:test_pipe_lane>
                    $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED SHARDS 2 COST 4)
 # The contract of transports, held against endpoints that share the connections of others.
-gcoll_test(branch_test LAYERS gcoll_base
+gcoll_test(branch_test UNSANITIZED *BeyondTheLimitOfOffers/*orphan LAYERS gcoll_base
            SOURCES branch_test.cc transport_test.cc allocations.cc $<FILTER:$<TARGET_OBJECTS:gcoll_transport>,EXCLUDE,/transports[.]c> TIMED COST 4)
 set(wrapped malloc calloc realloc aligned_alloc posix_memalign strdup free)
 list(TRANSFORM wrapped PREPEND -Wl,--wrap=)
