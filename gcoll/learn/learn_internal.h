@@ -77,6 +77,11 @@ struct gcoll_learn {
     const gcoll_learn_site *waits; /* for whose lesson a call waits; NULL: none does */
 };
 
+/* ---- site.c ------------------------------------------------------------------------------- */
+
+/* The site of a token that `enter` gave (hooks.h). */
+gcoll_learn_site *gcoll_learn_site_of(const gcoll_learn *learn, uint32_t token);
+
 /* ---- tree.c ------------------------------------------------------------------------------- */
 
 void gcoll_learn_place(gcoll_learn *learn);

@@ -18,6 +18,7 @@
 
 #include "gcoll/context/hooks.h"
 #include "gcoll/learn/learn_internal.h"
+#include "gcoll/run/run.h"
 #include "gcoll/tuning/tuning.h"
 
 #define TOKEN_BITS 8 /* of a token: the sample; the site stands above it, counted from 1 */
@@ -131,7 +132,10 @@ static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int6
 /* Waits until it is known what comes after the lesson. A rank in whose report GCOLL_LEARN_CLOSES is set, or
  * will be, knows what rank 0 decides. */
 static gcoll_status know_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
-    site->study->is_closed |= (site->study->starts & GCOLL_LEARN_CLOSES) != 0;
+    gcoll_study *study = site->study;
+    if (site->is_loose && learn->starts_meetings && !study->has_reported)
+        study->starts |= GCOLL_LEARN_CLOSES;
+    study->is_closed |= (study->starts & GCOLL_LEARN_CLOSES) != 0;
     return has_lesson(site) ? GCOLL_OK : await(learn, site, timeout_ms);
 }
 
@@ -191,6 +195,10 @@ static const char *text_of(const gcoll_study *study, uint32_t candidate) {
     return candidate > 0 ? study->texts[candidate] : NULL;
 }
 
+gcoll_learn_site *gcoll_learn_site_of(const gcoll_learn *learn, uint32_t token) {
+    return learn->sites[(token >> TOKEN_BITS) - 1];
+}
+
 /* What a call takes, where its lesson is known. */
 static void teach(const gcoll_learn_site *site, uint64_t number, gcoll_taught *taught) {
     const gcoll_study *study = site->study;
@@ -215,7 +223,6 @@ static bool can_be_held(const gcoll_call *call, gcoll_form form) {
 /* Notes that the call is started. */
 static void note_form(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_call *call, gcoll_form form) {
     gcoll_study *study = site->study;
-    learn->starts_meetings |= form == GCOLL_FORM_STARTED && !site->is_loose;
     if (!study || study->has_reported)
         return;
     if (site->is_loose ? learn->starts_meetings : form == GCOLL_FORM_STARTED && call->places != 0)
@@ -252,7 +259,8 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
     }
     gcoll_study *study = site->study;
     if (status == GCOLL_OK && study && is_beyond(site, number)) {
-        const bool is_next = number == gcoll_lesson_end(&study->lesson); /* else calls before it are held */
+        /* Calls that are held take what the present lesson says, and one behind them is held in any case. */
+        const bool is_next = number == gcoll_lesson_end(&study->lesson) && !gcoll_held_first(context);
         if (can_be_held(call, form) && !(is_next && has_lesson(site)))
             taught->open_call = number;
         else
@@ -260,6 +268,7 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         if (status == GCOLL_OK && taught->open_call == 0)
             begin_next(learn, site);
     }
+    learn->starts_meetings |= form == GCOLL_FORM_STARTED && !site->is_loose;
     if (status == GCOLL_OK && !site->is_loose && learn->fenced > 0)
         status = know_fenced(learn, timeout_ms);
     if (status != GCOLL_OK)
@@ -273,7 +282,7 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
 
 static bool decided(gcoll_context *context, uint32_t token, uint64_t open_call, gcoll_taught *taught) {
     gcoll_learn *learn = context->learn;
-    gcoll_learn_site *site = learn->sites[(token >> TOKEN_BITS) - 1];
+    gcoll_learn_site *site = gcoll_learn_site_of(learn, token);
     if (is_beyond(site, open_call)) {
         if (!has_lesson(site))
             return false;
@@ -286,7 +295,7 @@ static bool decided(gcoll_context *context, uint32_t token, uint64_t open_call, 
 
 static void begins(gcoll_context *context, uint32_t token) {
     gcoll_learn *learn = context->learn;
-    gcoll_learn_site *site = learn->sites[(token >> TOKEN_BITS) - 1];
+    gcoll_learn_site *site = gcoll_learn_site_of(learn, token);
     const gcoll_study *study = site->study;
     site->calls++;
     if (site->is_loose)
@@ -300,7 +309,7 @@ static void begins(gcoll_context *context, uint32_t token) {
 }
 
 static void took(gcoll_context *context, uint32_t token, int64_t ns) {
-    gcoll_study *study = context->learn->sites[(token >> TOKEN_BITS) - 1]->study;
+    gcoll_study *study = gcoll_learn_site_of(context->learn, token)->study;
     study->sums[token & GCOLL_TAUGHT_UNTIMED] += (double)ns;
     if (--study->missing == 0)
         gcoll_live_due(context, &gcoll_learn_activity);

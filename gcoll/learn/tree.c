@@ -289,13 +289,14 @@ void gcoll_learn_tend(gcoll_context *context) {
 const gcoll_learn_site *gcoll_learn_awaited(const gcoll_learn *learn) {
     if (learn->waits)
         return learn->waits;
-    for (uint32_t i = 0; i < learn->count; i++) {
-        const gcoll_learn_site *site = learn->sites[i];
-        if (site->study && !site->is_loose && !site->study->has_next && !site->study->is_closed &&
-            site->calls >= gcoll_lesson_end(&site->study->lesson))
-            return site;
-    }
-    return NULL;
+    const gcoll_taught *first = gcoll_held_first(learn->context);
+    if (!first || first->open_call == 0)
+        return NULL;
+    const gcoll_learn_site *site = gcoll_learn_site_of(learn, first->token);
+    const gcoll_study *study = site->study;
+    const bool is_known =
+        study->has_next || study->is_closed || first->open_call < gcoll_lesson_end(&study->lesson);
+    return is_known ? NULL : site;
 }
 
 void gcoll_learn_each_waited(gcoll_context *context, gcoll_waited_fn fn, void *arg) {

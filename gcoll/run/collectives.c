@@ -134,7 +134,10 @@ static gcoll_status begin_started(gcoll_request *request, const gcoll_arguments 
     request->timeout_ms = arguments->timeout_ms;
     if (!run || request->context->runs->held) {
         const gcoll_taught taught = {.token = arguments->taught, .open_call = arguments->open_call};
-        return gcoll_held_add(request, run, arguments, &taught);
+        const gcoll_status status = gcoll_held_add(request, run, arguments, &taught);
+        if (status != GCOLL_OK && run)
+            gcoll_run_return(run);
+        return status;
     }
     request->run = run;
     run->waits = false;

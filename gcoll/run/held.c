@@ -50,6 +50,10 @@ gcoll_status gcoll_held_add(gcoll_request *request, gcoll_run *run, const gcoll_
     return GCOLL_OK;
 }
 
+const gcoll_taught *gcoll_held_first(const gcoll_context *context) {
+    return context->runs->held ? &context->runs->held->taught : NULL;
+}
+
 /* Takes it out of the row. */
 static void unlink_held(gcoll_runs *runs, gcoll_held *held) {
     gcoll_held **link = &runs->held;
@@ -69,10 +73,12 @@ static void free_held(gcoll_held *held) {
 void gcoll_held_remove(gcoll_held *held) {
     gcoll_request *request = held->request;
     unlink_held(request->context->runs, held);
-    if (request->kept)
+    if (request->kept) {
         request->run = held->run;
-    else if (held->run)
+    } else if (held->run) {
+        held->run->tells = NULL;
         gcoll_run_return(held->run);
+    }
     free_held(held);
 }
 

@@ -6,6 +6,7 @@
 #define GCOLL_RUN_RUN_H
 
 #include "gcoll/call/call.h"
+#include "gcoll/context/hooks.h"
 #include "gcoll/live/live.h"
 
 /* ---- The state of this folder in a context -------------------------------------------------- */
@@ -72,6 +73,8 @@ struct gcoll_runs {
 gcoll_status gcoll_runs_create(gcoll_context *context);
 /* Takes all runs off the list, finished or not. */
 void gcoll_runs_stop(gcoll_context *context);
+/* What the first of the held calls takes (held.c); NULL: none is held. */
+const gcoll_taught *gcoll_held_first(const gcoll_context *context);
 /* Begins started calls whose turn has come, as what was open has been decided (held.c). */
 void gcoll_runs_release(gcoll_context *context);
 /* Calls options.done of all runs in flight, on a context that is broken or about to end. */
