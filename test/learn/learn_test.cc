@@ -9,7 +9,9 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <random>
 #include <string>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -371,6 +373,106 @@ TEST_P(Learn, CallsKeepTheirOrderBehindThoseThatAreHeld) {
         }
         gcoll_operation_destroy(operation);
     });
+}
+
+// Calls of several kinds, the same on all ranks; the form of each is the rank's own, and so is when it ends
+// it.
+class Mix {
+  public:
+    Mix(gcoll_context *context, uint64_t seed)
+        : context_(context), rank_(gcoll_context_rank(context)), size_(gcoll_context_size(context)),
+          common_(seed), own_(seed * 100 + rank_) {
+        gcoll_allreduce_options_init(&options_);
+        options_.same = GCOLL_SAME_NOWHERE;
+    }
+    void run(uint32_t calls) {
+        for (uint64_t call = 0; call < calls && !testing::Test::HasFailure(); call++) {
+            begin(call);
+            while (!flying_.empty() && (flying_.size() > 70 || own_() % 4 == 0) &&
+                   !testing::Test::HasFailure())
+                end(own_() % flying_.size());
+        }
+        while (!flying_.empty() && !testing::Test::HasFailure())
+            end(own_() % flying_.size());
+    }
+
+  private:
+    struct Flying {
+        gcoll_request *request = nullptr;
+        gcoll_operation *operation = nullptr;
+        std::vector<float> data, want;
+    };
+    void begin(uint64_t call) {
+        auto flying = std::make_unique<Flying>();
+        std::vector<float> &data = flying->data, &want = flying->want;
+        const uint32_t kind = common_() % 8, root = common_() % size_, form = own_() % 8;
+        const uint64_t count = kind == 6 ? 1 + common_() % 50 : kind == 7 ? 40 : 64;
+        float *bytes = nullptr;
+        if (kind == 5) { // a root that may be ahead of the others
+            for (uint64_t i = 0; i < count; i++) {
+                want.push_back(value(root, call, i));
+                data.push_back(rank_ == root ? want.back() : -1.F);
+            }
+            bytes = data.data();
+            if (form == 0)
+                ASSERT_GCOLL_OK(gcoll_broadcast(context_, bytes, count, GCOLL_FLOAT32, root, nullptr));
+            else
+                ASSERT_GCOLL_OK(gcoll_broadcast_start(context_, bytes, count, GCOLL_FLOAT32, root, nullptr,
+                                                      &flying->request));
+        } else {
+            data.resize(count);
+            fill(data, rank_, call);
+            bytes = data.data();
+            for (uint64_t i = 0; i < count; i++)
+                want.push_back(value(size_ * (size_ + 1) / 2 - 1, call, i));
+            if (form == 0) {
+                ASSERT_GCOLL_OK(
+                    gcoll_allreduce(context_, nullptr, bytes, count, GCOLL_FLOAT32, GCOLL_SUM, &options_));
+            } else if (form == 1) {
+                ASSERT_GCOLL_OK(gcoll_allreduce_create(context_, nullptr, bytes, count, GCOLL_FLOAT32,
+                                                       GCOLL_SUM, &options_, &flying->operation));
+                ASSERT_GCOLL_OK(gcoll_operation_start(flying->operation));
+            } else {
+                ASSERT_GCOLL_OK(gcoll_allreduce_start(context_, nullptr, bytes, count, GCOLL_FLOAT32,
+                                                      GCOLL_SUM, &options_, &flying->request));
+            }
+        }
+        flying_.push_back(std::move(flying));
+        if (form == 0)
+            finish(flying_.size() - 1);
+    }
+    void end(size_t at) {
+        Flying &flying = *flying_[at];
+        int done = 1;
+        if (flying.operation) {
+            ASSERT_GCOLL_OK(gcoll_operation_wait(flying.operation));
+            gcoll_operation_destroy(flying.operation);
+        } else if (own_() % 3 != 0) {
+            ASSERT_GCOLL_OK(gcoll_request_wait(&flying.request));
+        } else {
+            ASSERT_GCOLL_OK(gcoll_request_test(&flying.request, &done));
+        }
+        if (done)
+            finish(at);
+    }
+    void finish(size_t at) {
+        EXPECT_EQ(flying_[at]->data, flying_[at]->want);
+        std::swap(flying_[at], flying_.back());
+        flying_.pop_back();
+    }
+
+    gcoll_context *context_;
+    uint32_t rank_, size_;
+    std::mt19937_64 common_, own_;
+    gcoll_allreduce_options options_;
+    std::vector<std::unique_ptr<Flying>> flying_;
+};
+
+TEST_P(Learn, AnyMixOfCallsInAnyOrder) {
+    for (uint64_t seed = 1; seed <= gcoll_test::repeats(8, 4); seed++)
+        run_threads(
+            learning(2 + seed % 5, GetParam()),
+            [seed](uint32_t, gcoll_context *context) { Mix(context, seed).run(600); });
 }
 
 // A progress thread begins what is held; nobody waits for requests that are not returned.
