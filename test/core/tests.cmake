@@ -106,7 +106,7 @@ set_tests_properties(footprint_test scale_test PROPERTIES RUN_SERIAL ON)
 if(TEST scale_test.repeats)
   set_tests_properties(scale_test.repeats PROPERTIES RUN_SERIAL ON)
 endif()
-gcoll_test(share_test THREADS *ASecondThread* UNSANITIZED ShareCosts.*
+gcoll_test(share_test THREADS *ASecondThread* PLAIN *AGroupThatIsFreedWhileItsPeersSend *AChildFreesAllAmidTheirMessages UNSANITIZED ShareCosts.*
            LAYERS ${core_layers} SOURCES share_test.cc allocations.cc harness.cc TIMED COST 6)
 gcoll_test(level_test THREADS Levels.OfGroups* LAYERS ${core_layers} SOURCES level_test.cc harness.cc COST 3)
 add_library(level_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/level_peek.c) # C, and so without the precompiled headers of the tests

@@ -21,7 +21,7 @@ gcoll_test(tcp_test PLAIN TcpChecked.EachFlippedBitIsFound THREADS Tcp.SpinningE
 gcoll_test(transport_test PLAIN THREADS */inproc */shm Inproc* *WakeEndsAWait* *PeekInVainWakes* *AbortTells* *RandomTraffic*/tcp_connections_3 - *SameSeedSameOrder* *LimitOfOffers*
            LAYERS gcoll_base gcoll_transport
            SOURCES transport_test.cc transport_inproc_test.cc TIMED SHARDS 2 COST 4)
-gcoll_test(shm_test UNSANITIZED Shm.MemoryOfManyRanksIsBounded THREADS ShmRing.* Shm.NobodyMisses* Shm.WhatAPeer* Shm.RanksOfAHost* ShmPulls.A* ShmPulls.B* ShmPulls.U* ShmPulls.What* ShmLand.M* Memory.Threads* - ShmRing.FramesCome* ShmRing.Garbage* *AKilled* *BlocksBeyond* LAYERS gcoll_base gcoll_transport SOURCES shm_ring_test.cc shm_test.cc shm_block_test.cc shm_reach_test.cc shm_hostile_test.cc shm_land_test.cc TIMED SHARDS 2 COST 8)
+gcoll_test(shm_test PLAIN ShmScribbles.* UNSANITIZED Shm.MemoryOfManyRanksIsBounded THREADS ShmRing.* Shm.NobodyMisses* Shm.WhatAPeer* Shm.RanksOfAHost* ShmPulls.A* ShmPulls.B* ShmPulls.U* ShmPulls.What* ShmLand.M* Memory.Threads* - ShmRing.FramesCome* ShmRing.Garbage* *AKilled* *BlocksBeyond* LAYERS gcoll_base gcoll_transport SOURCES shm_ring_test.cc shm_test.cc shm_block_test.cc shm_reach_test.cc shm_hostile_test.cc shm_land_test.cc TIMED SHARDS 2 COST 8)
 # The lanes pipe and tcp in place of those of the library; and the contract of transports, held against the lane pipe.
 add_library(test_pipe_lane OBJECT ${CMAKE_CURRENT_LIST_DIR}/pipe_lane.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(test_pipe_lane PRIVATE gcoll_flags)
