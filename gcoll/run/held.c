@@ -108,18 +108,15 @@ static gcoll_status begin(gcoll_held *held) {
         run->tells = request;
     status = gcoll_run_begin(run, 0);
     run->is_counted = false;
-    if (status != GCOLL_OK)
-        return status;
-    request->run = run;
-    unlink_held(request->context->runs, held);
-    free_held(held);
-    return GCOLL_OK;
+    if (status == GCOLL_OK)
+        request->run = run;
+    return status;
 }
 
 void gcoll_runs_release(gcoll_context *context) {
-    const gcoll_runs *runs = context->runs;
-    while (runs->held && !context->health.broken) {
-        gcoll_held *held = runs->held;
+    gcoll_runs *runs = context->runs;
+    gcoll_held *held;
+    while ((held = runs->held) && !context->health.broken) {
         if (held->taught.open_call != 0 &&
             !context->learner->decided(context, held->taught.token, held->taught.open_call, &held->taught))
             return;
@@ -128,7 +125,11 @@ void gcoll_runs_release(gcoll_context *context) {
             char text[TEXT_BYTES];
             snprintf(text, sizeof text, "%s", gcoll_last_error());
             gcoll_break(context, status, context->rank, "rank %u: %s", context->rank, text);
+            return;
         }
+        runs->held = held->next;
+        held->request->held = NULL;
+        free_held(held);
     }
 }
 
