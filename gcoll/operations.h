@@ -244,8 +244,9 @@ GCOLL_API gcoll_status gcoll_operation_test(gcoll_operation *operation, int *don
  * the operation and is freed with it. NULL for NULL. */
 GCOLL_API gcoll_request *gcoll_operation_request(gcoll_operation *operation);
 /* Returns the algorithm of the latest run, or before the first one that of creation, with its options, as
- * "group_butterfly:r=2". It changes where auto learns. Valid until the operation is destroyed. "" for NULL,
- * and after the context was destroyed. */
+ * "group_butterfly:r=2". It changes where auto learns: on a context with a progress thread also while a run
+ * is in flight, so do not call it then. Valid until the operation is destroyed. "" for NULL, and after the
+ * context was destroyed. */
 GCOLL_API const char *gcoll_operation_algorithm(const gcoll_operation *operation);
 /* Frees the operation. NULL is allowed. Destroying it while a run is in flight breaks its context. After the
  * context was destroyed, only this call is allowed. Does nothing while another thread waits for the
