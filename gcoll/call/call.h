@@ -284,9 +284,9 @@ typedef struct gcoll_arguments {
     /* Factors of the input, applied one after the other before the first step (run/scale.c); 0: none. With
      * any, `call` is the call that runs on the multiple, and `buffers` are still those of the caller. */
     double factors[2];
-    bool was_in_place;  /* the caller's call */
-    uint32_t taught;    /* token of context->learner (hooks.h); 0: none */
-    uint64_t open_call; /* its number, if the algorithm is still open; else 0 */
+    bool was_in_place;       /* the caller's call */
+    uint32_t taught;         /* token of context->learner (hooks.h); 0: none */
+    uint64_t undecided_call; /* its number, if its algorithm is not decided yet; else 0 */
 } gcoll_arguments;
 
 /* Arguments with copies of all that they point to, but for the buffers themselves. Freed by free(). */

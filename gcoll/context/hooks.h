@@ -39,9 +39,9 @@ typedef struct gcoll_taught {
     const char *algorithm; /* that the call takes, valid as long as the context; NULL: what auto chooses */
     uint32_t token;        /* for `begins` and `took`; 0: neither is called */
     bool is_settled;       /* nothing is tried: calls take this algorithm until times change */
-    /* Of a started call whose algorithm is not decided yet: its number, for `decided`; else 0. It must not
-     * run before. */
-    uint64_t open_call;
+    /* The number of a started call whose algorithm is not decided yet, for `decided`; else 0. The call must
+     * not run before that. */
+    uint64_t undecided_call;
 } gcoll_taught;
 
 /* A token whose call is not timed. */
@@ -57,9 +57,9 @@ struct gcoll_learner {
                           gcoll_taught *taught);
     /* The call begins: it counts, on this rank as on all others. */
     void (*begins)(gcoll_context *context, uint32_t token);
-    /* Of a call that began with an open number: what it takes. False: that is still open. */
-    bool (*decided)(gcoll_context *context, uint32_t token, uint64_t open_call, gcoll_taught *taught);
-    /* Calls fn for the ranks on which the decision depends, until it returns false. */
+    /* Says what a call with an undecided_call takes. False: nothing is decided yet. */
+    bool (*decided)(gcoll_context *context, uint32_t token, uint64_t undecided_call, gcoll_taught *taught);
+    /* Calls fn for the ranks on which that decision depends, until fn returns false. */
     void (*each_waited)(gcoll_context *context, bool (*fn)(void *arg, uint32_t peer), void *arg);
     /* It has ended with success, ns after it began. Not if its token is untimed. May be called from within
      * the transport's work. */

@@ -16,9 +16,9 @@
 /* Meetings from the end of a loose kind's lesson to the next lesson: in the first, ranks report. */
 #define GCOLL_LEARN_FENCE 4
 
-/* What a rank reports of the calls of a lesson. */
-#define GCOLL_LEARN_STARTS UINT32_C(1) /* some were started: a rank may be several calls ahead */
-#define GCOLL_LEARN_CLOSES UINT32_C(2) /* and so that no lesson can be awaited: nothing more is learned */
+/* Flags of a report: how a rank made the calls of a lesson. */
+#define GCOLL_LEARN_STARTS UINT32_C(1) /* it started a call, so it may be several calls ahead of others */
+#define GCOLL_LEARN_CLOSES UINT32_C(2) /* it cannot wait for a lesson: calls of the kind learn no more */
 
 typedef struct gcoll_learn_site gcoll_learn_site;
 
@@ -40,7 +40,7 @@ typedef struct gcoll_study {
     gcoll_lesson lesson, next;
     bool has_next;     /* `next` is known */
     bool is_closed;    /* nothing more is learned: all calls take lesson.usual once this lesson is over */
-    uint32_t starts;   /* GCOLL_LEARN_STARTS and _CLOSES, of this rank and of what was heard from below */
+    uint32_t flags;    /* GCOLL_LEARN_STARTS, GCOLL_LEARN_CLOSES: of this rank and of the ranks below it */
     bool has_reported; /* to the rank above, or on rank 0 decided */
     bool is_told;      /* the ranks below know what comes next */
     uint32_t missing;  /* counted calls of this rank that have not ended */
@@ -93,7 +93,7 @@ bool gcoll_learn_is_over(const gcoll_learn *learn, const gcoll_learn_site *site)
 void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site);
 /* Sends what can be sent: reports whose part of the tree is complete, and lessons. */
 void gcoll_learn_tend(gcoll_context *context);
-/* The site whose next lesson a call of this rank waits for, or calls that were started; NULL: there is none.
+/* The site for whose next lesson this rank waits, in a call or with calls that it holds; NULL: there is none.
  */
 const gcoll_learn_site *gcoll_learn_awaited(const gcoll_learn *learn);
 /* Calls fn for the ranks on which that lesson depends. */

@@ -134,8 +134,8 @@ static gcoll_status await(gcoll_learn *learn, const gcoll_learn_site *site, int6
 static gcoll_status know_next(gcoll_learn *learn, gcoll_learn_site *site, int64_t timeout_ms) {
     gcoll_study *study = site->study;
     if (site->is_loose && learn->starts_meetings && !study->has_reported)
-        study->starts |= GCOLL_LEARN_CLOSES;
-    study->is_closed |= (study->starts & GCOLL_LEARN_CLOSES) != 0;
+        study->flags |= GCOLL_LEARN_CLOSES;
+    study->is_closed |= (study->flags & GCOLL_LEARN_CLOSES) != 0;
     return has_lesson(site) ? GCOLL_OK : await(learn, site, timeout_ms);
 }
 
@@ -226,9 +226,9 @@ static void note_form(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_ca
     if (!study || study->has_reported)
         return;
     if (site->is_loose ? learn->starts_meetings : form == GCOLL_FORM_STARTED && call->places != 0)
-        study->starts |= GCOLL_LEARN_CLOSES;
+        study->flags |= GCOLL_LEARN_CLOSES;
     else if (form == GCOLL_FORM_STARTED)
-        study->starts |= GCOLL_LEARN_STARTS;
+        study->flags |= GCOLL_LEARN_STARTS;
 }
 
 static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
@@ -262,10 +262,10 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         /* Calls that are held take what the present lesson says, and one behind them is held in any case. */
         const bool is_next = number == gcoll_lesson_end(&study->lesson) && !gcoll_held_first(context);
         if (can_be_held(call, form) && !(is_next && has_lesson(site)))
-            taught->open_call = number;
+            taught->undecided_call = number;
         else
             status = know_next(learn, site, timeout_ms);
-        if (status == GCOLL_OK && taught->open_call == 0)
+        if (status == GCOLL_OK && taught->undecided_call == 0)
             begin_next(learn, site);
     }
     learn->starts_meetings |= form == GCOLL_FORM_STARTED && !site->is_loose;
@@ -275,21 +275,21 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         return status;
     note_form(learn, site, call, form);
     taught->token = (site->number + 1) << TOKEN_BITS | GCOLL_TAUGHT_UNTIMED;
-    if (study && taught->open_call == 0)
+    if (study && taught->undecided_call == 0)
         teach(site, number, taught);
     return GCOLL_OK;
 }
 
-static bool decided(gcoll_context *context, uint32_t token, uint64_t open_call, gcoll_taught *taught) {
+static bool decided(gcoll_context *context, uint32_t token, uint64_t undecided_call, gcoll_taught *taught) {
     gcoll_learn *learn = context->learn;
     gcoll_learn_site *site = gcoll_learn_site_of(learn, token);
-    if (is_beyond(site, open_call)) {
+    if (is_beyond(site, undecided_call)) {
         if (!has_lesson(site))
             return false;
         begin_next(learn, site);
     }
     *taught = (gcoll_taught){0};
-    teach(site, open_call, taught);
+    teach(site, undecided_call, taught);
     return true;
 }
 

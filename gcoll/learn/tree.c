@@ -21,7 +21,7 @@
 #define LONGEST_NS 1e15 /* limit for times: 11 days */
 
 /* Byte offsets; numbers are little-endian. */
-enum { REPORT_STARTS = 0, REPORT_SAMPLES = 8, REPORT_BYTES = REPORT_SAMPLES + 8 * GCOLL_LEARN_SAMPLES };
+enum { REPORT_FLAGS = 0, REPORT_SAMPLES = 8, REPORT_BYTES = REPORT_SAMPLES + 8 * GCOLL_LEARN_SAMPLES };
 
 enum {
     LESSON_NUMBER = 0,
@@ -114,7 +114,7 @@ void gcoll_learn_listen(gcoll_learn *learn, gcoll_learn_site *site) {
     study->missing = gcoll_lesson_samples(&study->lesson);
     study->unheard = learn->fan;
     study->has_reported = study->is_told = false;
-    study->starts = 0;
+    study->flags = 0;
     for (uint32_t i = 0; i < learn->fan; i++)
         post(&study->below[i], learn->below + i, STREAM_REPORT, REPORT_BYTES, false);
     if (learn->above != GCOLL_NO_RANK)
@@ -135,7 +135,7 @@ static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
     const uint8_t *bytes = study->below[i].bytes;
     study->below[i].has_come = false;
     study->unheard--;
-    study->starts |= (uint32_t)gcoll_get_le(bytes + REPORT_STARTS, 4);
+    study->flags |= (uint32_t)gcoll_get_le(bytes + REPORT_FLAGS, 4);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const uint64_t bits = gcoll_get_le(bytes + REPORT_SAMPLES + 8 * (size_t)k, 8);
         double ns;
@@ -152,7 +152,7 @@ static bool hear(gcoll_learn *learn, gcoll_learn_site *site, uint32_t i) {
 static void report(gcoll_learn *learn, gcoll_learn_site *site) {
     gcoll_study *study = site->study;
     uint8_t *bytes = study->report.bytes;
-    gcoll_put_le(bytes + REPORT_STARTS, study->starts, 4);
+    gcoll_put_le(bytes + REPORT_FLAGS, study->flags, 4);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++) {
         const double ns = fmin(study->sums[k], LONGEST_NS);
         uint64_t bits;
@@ -232,12 +232,12 @@ static void tell(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_lesson 
 
 /* Rank 0. */
 static gcoll_lesson decide(const gcoll_learn *learn, gcoll_study *study) {
-    if (study->starts & GCOLL_LEARN_CLOSES)
+    if (study->flags & GCOLL_LEARN_CLOSES)
         return closing(&study->lesson);
     for (uint32_t k = 0; k < GCOLL_LEARN_SAMPLES; k++)
         study->sums[k] /= learn->context->size;
     gcoll_lesson next = gcoll_judge_next(&study->judge, &study->lesson, study->sums);
-    if (study->starts & GCOLL_LEARN_STARTS)
+    if (study->flags & GCOLL_LEARN_STARTS)
         next.lag = GCOLL_LEARN_LONG_LAG;
     return next;
 }
@@ -263,7 +263,7 @@ static void tend(gcoll_learn *learn, gcoll_learn_site *site) {
     if (gcoll_learn_is_over(learn, site) && study->unheard == 0 && !study->has_reported) {
         study->has_reported = true;
         if (site->is_loose && learn->starts_meetings)
-            study->starts |= GCOLL_LEARN_CLOSES;
+            study->flags |= GCOLL_LEARN_CLOSES;
         if (learn->above == GCOLL_NO_RANK) {
             next = decide(learn, study);
             tell(learn, site, &next);
@@ -290,12 +290,12 @@ const gcoll_learn_site *gcoll_learn_awaited(const gcoll_learn *learn) {
     if (learn->waits)
         return learn->waits;
     const gcoll_taught *first = gcoll_held_first(learn->context);
-    if (!first || first->open_call == 0)
+    if (!first || first->undecided_call == 0)
         return NULL;
     const gcoll_learn_site *site = gcoll_learn_site_of(learn, first->token);
     const gcoll_study *study = site->study;
     const bool is_known =
-        study->has_next || study->is_closed || first->open_call < gcoll_lesson_end(&study->lesson);
+        study->has_next || study->is_closed || first->undecided_call < gcoll_lesson_end(&study->lesson);
     return is_known ? NULL : site;
 }
 

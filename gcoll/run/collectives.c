@@ -128,12 +128,12 @@ static gcoll_status check_detached(const gcoll_context *context, const gcoll_arg
     return GCOLL_OK;
 }
 
-/* Begins the started call of a request, or holds it. *run: NULL if its algorithm is still open; taken over.
+/* Begins the started call of a request, or holds it. run: NULL if its algorithm is not decided yet.
  */
 static gcoll_status begin_started(gcoll_request *request, const gcoll_arguments *arguments, gcoll_run *run) {
     request->timeout_ms = arguments->timeout_ms;
     if (!run || request->context->runs->held) {
-        const gcoll_taught taught = {.token = arguments->taught, .open_call = arguments->open_call};
+        const gcoll_taught taught = {.token = arguments->taught, .undecided_call = arguments->undecided_call};
         const gcoll_status status = gcoll_held_add(request, run, arguments, &taught);
         if (status != GCOLL_OK && run)
             gcoll_run_return(run);
@@ -157,7 +157,7 @@ static gcoll_status start_inside(gcoll_context *context, const gcoll_given *give
         status = gcoll_held_await(context, arguments.timeout_ms);
     if (status == GCOLL_OK)
         status = gcoll_run_learn(context, &arguments, GCOLL_FORM_STARTED);
-    if (status == GCOLL_OK && arguments.open_call == 0)
+    if (status == GCOLL_OK && arguments.undecided_call == 0)
         status = gcoll_run_obtain(context, &arguments, false, &run);
     if (status != GCOLL_OK)
         return status;

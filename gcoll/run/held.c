@@ -117,8 +117,9 @@ void gcoll_runs_release(gcoll_context *context) {
     gcoll_runs *runs = context->runs;
     gcoll_held *held;
     while ((held = runs->held) && !context->health.broken) {
-        if (held->taught.open_call != 0 &&
-            !context->learner->decided(context, held->taught.token, held->taught.open_call, &held->taught))
+        if (held->taught.undecided_call != 0 &&
+            !context->learner->decided(context, held->taught.token, held->taught.undecided_call,
+                                       &held->taught))
             return;
         const gcoll_status status = begin(held);
         if (status != GCOLL_OK) { /* the start has returned long ago, and the other ranks wait for this one */

@@ -113,14 +113,14 @@ gcoll_status gcoll_operation_take(gcoll_request *request, const gcoll_taught *ta
     return operation->variants ? take(operation, taught) : GCOLL_OK;
 }
 
-/* Before each run: follows what was learned, unless that is still open. */
+/* Before each run: follows what was learned, if that is decided. */
 static gcoll_status vary(gcoll_operation *operation, bool waits, gcoll_taught *taught) {
     gcoll_context *context = operation->request.context;
     const gcoll_arguments *arguments = &operation->variants->saved->arguments;
     gcoll_status status =
         context->learner->enter(context, &arguments->call, &arguments->blocks, operation->request.timeout_ms,
                                 waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, taught);
-    if (status == GCOLL_OK && taught->open_call == 0)
+    if (status == GCOLL_OK && taught->undecided_call == 0)
         status = take(operation, taught);
     return gcoll_run_out(context, status); /* the other ranks would wait for this one */
 }
@@ -211,7 +211,7 @@ __attribute__((noinline)) static gcoll_status prepare(gcoll_operation *operation
         status = gcoll_held_await(context, operation->request.timeout_ms);
     if (status == GCOLL_OK && operation->variants)
         status = vary(operation, waits, &taught);
-    *is_held = status == GCOLL_OK && (taught.open_call != 0 || context->runs->held);
+    *is_held = status == GCOLL_OK && (taught.undecided_call != 0 || context->runs->held);
     if (!*is_held)
         return status;
     gcoll_request_begin(&operation->request);

@@ -58,9 +58,9 @@ struct gcoll_any {
 
 /* ---- Started calls that wait for their turn (held.c) ---------------------------------------- */
 
-/* The call of a live request begins when its algorithm is known and all calls before it have begun. It counts
- * from now on. `run`, which is the request's from then on, or NULL: it is made from the arguments, or the
- * request is that of an operation. */
+/* Holds the call of a live request, until its algorithm is decided and all calls before it have begun. The
+ * call counts at once, in the order of calls. run: what begins then, and is the request's from then on; NULL:
+ * it is made from `arguments`, which are copied. On failure the caller keeps the run. */
 gcoll_status gcoll_held_add(gcoll_request *request, gcoll_run *run, const gcoll_arguments *arguments,
                             const gcoll_taught *taught);
 /* Waits until all have begun: for calls that take their turn at once. */
@@ -70,7 +70,7 @@ static inline gcoll_status gcoll_held_await(gcoll_context *context, int64_t time
 }
 /* Forgets the call of a request that ends. */
 void gcoll_held_remove(gcoll_held *held);
-/* Lets an operation take what was learned. */
+/* Gives the operation of this request the run by the algorithm that was learned. */
 gcoll_status gcoll_operation_take(gcoll_request *request, const gcoll_taught *taught);
 
 /* ---- Requests and operations ---------------------------------------------------------------- */

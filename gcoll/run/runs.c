@@ -61,7 +61,7 @@ gcoll_status gcoll_run_learn(gcoll_context *context, gcoll_arguments *arguments,
     if (taught.algorithm)
         gcoll_call_name(&arguments->call, taught.algorithm);
     arguments->taught = taught.token;
-    arguments->open_call = taught.open_call;
+    arguments->undecided_call = taught.undecided_call;
     return status;
 }
 

@@ -524,14 +524,16 @@ TEST_P(Learn, HeldCallsEndWithTheContext) {
     constexpr uint32_t kAtOnce = 50;
     for (const bool destroys : {false, true}) {
         std::atomic<uint32_t> ready{0};
-        std::array<std::vector<gcoll_operation *>, 3> all;
+        std::array<std::vector<gcoll_operation *>, 3> all; // they and the buffers outlive the contexts
+        std::array<std::vector<std::vector<float>>, 3> buffers;
         run_threads(learning(3, GetParam()), [&](uint32_t rank, gcoll_context *context) {
             for (uint64_t call = 0; call < 20; call++)
                 ASSERT_GCOLL_OK(blocking(context, 64, call));
             gcoll_allreduce_options options;
             gcoll_allreduce_options_init(&options);
             options.same = GCOLL_SAME_NOWHERE;
-            std::vector<std::vector<float>> data(kAtOnce, std::vector<float>(64));
+            std::vector<std::vector<float>> &data = buffers[rank];
+            data.assign(kAtOnce, std::vector<float>(64));
             std::vector<gcoll_operation *> &operations = all[rank];
             operations.resize(kAtOnce);
             std::vector<gcoll_request *> requests(kAtOnce);
@@ -555,15 +557,18 @@ TEST_P(Learn, HeldCallsEndWithTheContext) {
             } else if (!destroys && rank == 0) {
                 gcoll_context_abort(context, "enough");
             }
-            for (uint32_t k = 0; k < kAtOnce && rank != 0 && !destroys; k++) {
+            for (uint32_t k = 0; k < kAtOnce && rank == 1; k++) { // rank 2 leaves all to its context
+                if (k % 2 && !operations[k])
+                    continue;
                 const gcoll_status status =
                     k % 2 ? gcoll_operation_wait(operations[k]) : gcoll_request_wait(&requests[k]);
                 EXPECT_NE(status, GCOLL_OK) << k;
-                EXPECT_NE(std::string(gcoll_last_error()).find("enough"), std::string::npos)
-                    << gcoll_last_error();
+                if (!destroys)
+                    EXPECT_NE(std::string(gcoll_last_error()).find("enough"), std::string::npos)
+                        << gcoll_last_error();
             }
         });
-        for (const std::vector<gcoll_operation *> &operations : all) // their contexts are gone
+        for (const std::vector<gcoll_operation *> &operations : all)
             for (gcoll_operation *operation : operations)
                 gcoll_operation_destroy(operation);
     }
