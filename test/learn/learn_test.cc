@@ -524,6 +524,7 @@ TEST_P(Learn, HeldCallsEndWithTheContext) {
     constexpr uint32_t kAtOnce = 50;
     for (const bool destroys : {false, true}) {
         std::atomic<uint32_t> ready{0};
+        std::atomic<bool> has_ended{false};
         std::array<std::vector<gcoll_operation *>, 3> all; // they and the buffers outlive the contexts
         std::array<std::vector<std::vector<float>>, 3> buffers;
         run_threads(learning(3, GetParam()), [&](uint32_t rank, gcoll_context *context) {
@@ -567,6 +568,10 @@ TEST_P(Learn, HeldCallsEndWithTheContext) {
                     EXPECT_NE(std::string(gcoll_last_error()).find("enough"), std::string::npos)
                         << gcoll_last_error();
             }
+            if (rank == 1)
+                has_ended = true;
+            while (rank == 2 && !has_ended) // else its leaving may be the cause
+                std::this_thread::yield();
         });
         for (const std::vector<gcoll_operation *> &operations : all)
             for (gcoll_operation *operation : operations)
