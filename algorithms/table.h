@@ -1,12 +1,13 @@
 /* algorithms/table.h - the table of algorithms: a row each.
  *
  * ROW(x) stands for `const gcoll_algorithm gcoll_x_algorithm`. The file of row COLLECTIVE_NAME is
- * COLLECTIVE/COLLECTIVE_NAME.c. Some files have several rows: allreduce_ring.c sorted_linear_tree and
- * pre_reduced_ring, reduce_scatter_ring.c reduce_ring, alltoall_pairwise.c alltoall_linear, gather_scatter/
- * both collectives, cuda_staged.c all rows with cuda_ in their names.
+ * COLLECTIVE/COLLECTIVE_NAME.c. Some files have several rows: those of rings also tour_ring, allreduce_ring.c
+ * sorted_linear_tree and pre_reduced_ring, reduce_scatter_ring.c reduce_ring, alltoall_pairwise.c
+ * alltoall_linear, gather_scatter/ both collectives, cuda_staged.c all rows with cuda_ in their names.
  *
  * Where costs are equal, selection takes the first row. This file is included more than once, with ROW
  * defined anew. */
+ROW(allreduce_tour_ring)
 ROW(allreduce_ring)
 ROW(allreduce_group_butterfly)
 ROW(allreduce_circulant)
@@ -49,9 +50,11 @@ ROW(reduce_arrival_tree)
 ROW(reduce_spread)
 ROW(reduce_scatter_circulant)
 ROW(reduce_scatter_halving_doubling)
+ROW(reduce_scatter_tour_ring)
 ROW(reduce_scatter_ring)
 ROW(reduce_scatter_spread)
 ROW(allgather_circulant)
+ROW(allgather_tour_ring)
 ROW(allgather_ring)
 ROW(allgather_recursive_doubling)
 ROW(allgather_linear)

@@ -43,10 +43,18 @@ static char *read_all(const char *path) {
     return text;
 }
 
-/* Writes the lines of what was there, but for the section that begins with the same line as `section`, unless
- * file is NULL. Returns their bytes. */
-static size_t copy_others(FILE *file, const char *text, const char *section) {
+static size_t write_line(FILE *file, const char *text, size_t length) {
+    if (file)
+        (void)fprintf(file, "%.*s\n", (int)length, text);
+    return length + 1;
+}
+
+/* Writes the lines of what was there, but for the section that begins with the same line as `section`, and
+ * then `section`, unless file is NULL. A tour, which is not measured here, stays unless `section` has one.
+ * Returns the bytes of all. */
+static size_t merge(FILE *file, const char *text, const char *section) {
     const size_t head = strcspn(section, "\n");
+    const char *tour = NULL;
     size_t bytes = 0;
     bool same = false;
     while (*text != '\0') {
@@ -54,17 +62,18 @@ static size_t copy_others(FILE *file, const char *text, const char *section) {
         if (strncmp(text, "for ", 4) == 0)
             same = length == head && strncmp(text, section, head) == 0;
         if (!same)
-            bytes += length + 1;
-        if (!same && file)
-            (void)fprintf(file, "%.*s\n", (int)length, text);
+            bytes += write_line(file, text, length);
+        else if (strncmp(text, "tour ", 5) == 0 && !strstr(section, "\ntour "))
+            tour = text;
         text += length + (text[length] == '\n' ? 1 : 0);
     }
-    return bytes;
+    bytes += write_line(file, section, strlen(section) - 1);
+    return bytes + (tour ? write_line(file, tour, strcspn(tour, "\n")) : 0);
 }
 
 /* Together they must stay what contexts can load. */
 static bool fits(const char *path, const char *text, const char *section) {
-    const size_t bytes = copy_others(NULL, text, section) + strlen(section);
+    const size_t bytes = merge(NULL, text, section);
     char what[160];
     if (bytes <= MOST_BYTES)
         return true;
@@ -90,8 +99,7 @@ bool bench_tune_write(const char *path, const char *section) {
     }
     bool good = bench_replace_begin(path, &made);
     if (good) {
-        copy_others(made.file, text, section);
-        (void)fputs(section, made.file);
+        merge(made.file, text, section);
         good = bench_replace_end(&made, true);
     }
     if (!good)

@@ -421,9 +421,10 @@ GCOLL_API gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_colle
                                              const gcoll_collective_options *options, char *text,
                                              size_t bytes);
 
-/* Writes what auto goes by on this context, as the first two lines of a section of a tuning file
- * (docs/tuning.md): "for" with transport and ranks, "cost" with the costs of messages and bytes. The same on
- * every rank. text has room for `bytes` bytes; longer text is cut. GCOLL_ERR_INVALID: an argument is NULL. */
+/* Writes what auto goes by on this context, as the first lines of a section of a tuning file
+ * (docs/tuning.md): "for" with transport and ranks, "cost" with the costs of messages and bytes, and "tour",
+ * the order of ranks along a ring, if the context has it from a tuning file. The same on every rank. text has
+ * room for `bytes` bytes; longer text is cut. GCOLL_ERR_INVALID: an argument is NULL. */
 GCOLL_API gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes);
 
 GCOLL_END_DECLS

@@ -176,6 +176,8 @@ typedef struct gcoll_problem {
     const uint32_t *node; /* NULL, or the number of each rank's host: size entries. Equal number, same host */
     const int64_t *arrival_ns; /* when each rank is expected to enter: size entries; NULL: all at once */
     int64_t segment_ns;        /* with arrival_ns: time to move and reduce 1/P of the vector */
+    const uint32_t *tour; /* the order of ranks along a ring, for algorithms with `uses_tour`: size entries,
+                           * each rank once; NULL: none is given */
     const uint32_t *in_memory, *out_memory; /* NULL: in the host's; or which memory IN[k] and OUT[k] lie in:
                                              * `buffers` entries, see GCOLL_HOST_MEMORY. In place both are the
                                              * same, or one is NULL */
@@ -432,6 +434,8 @@ typedef struct gcoll_algorithm {
     const gcoll_staging *staging;
     bool uses_arrival; /* uses the problem's `arrival_ns`, which a context with a monitor sets
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
+    bool uses_tour;   /* needs the problem's `tour`, which a context has from the line `tour` of a tuning file
+                       * (docs/tuning.md). Selection leaves the row out if there is none */
     bool takes_order; /* builds the tree that the problem's `order` names. The planner then sees all `buffers`
                        * of the process: it reads IN[k] and writes OUT[k] of each */
     bool takes_codec; /* plans problems with a codec: one rank has each element of the result first, and all

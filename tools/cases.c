@@ -96,10 +96,12 @@ static uint64_t combine(const option_set *set, int64_t (*to)[GCOLL_MAX_OPTIONS])
 /* ---- Surroundings ---------------------------------------------------------------------------------------
  */
 
-/* The surroundings: none; hosts of four ranks; hosts of three ranks, dealt out in turn; hosts of several
- * sizes; and ranks that arrive at different times. */
+/* The surroundings: none, which is without a tour; hosts of four ranks; hosts of three ranks, dealt out in
+ * turn; hosts of several sizes; and ranks that arrive at different times. */
 static void fill_surroundings(tool_cases *c) {
+    /* The tour: even ranks, and then the odd ones. */
     for (uint32_t r = 0; r < c->size; r++) {
+        c->tour[r] = r < (c->size + 1) / 2 ? 2 * r : 2 * (r - (c->size + 1) / 2) + 1;
         c->nodes[1 * c->size + r] = r / 4;
         c->nodes[2 * c->size + r] = r % ((c->size + 2) / 3);
         c->nodes[3 * c->size + r] = (uint32_t)__builtin_popcount(r + 1);
@@ -109,6 +111,7 @@ static void fill_surroundings(tool_cases *c) {
 
 static void surround(const tool_cases *c, uint32_t kind, tool_shape *shape) {
     gcoll_problem *p = &shape->problem;
+    p->tour = kind > 0 ? c->tour : NULL;
     if (kind == TOOL_SURROUNDINGS - 1) {
         snprintf(shape->lateness, sizeof shape->lateness, "arriving at different times");
         p->arrival_ns = c->arrivals_ns;
@@ -154,9 +157,10 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
     c.combinations = calloc(c.axis[COMBINATION], sizeof *c.combinations);
     c.nodes = calloc((size_t)size * TOOL_SURROUNDINGS, sizeof *c.nodes);
     c.arrivals_ns = calloc(size, sizeof *c.arrivals_ns);
+    c.tour = calloc(size, sizeof *c.tour);
     c.memory = calloc(options->inputs, sizeof *c.memory);
     *cases = c;
-    if (!c.combinations || !c.nodes || !c.arrivals_ns || !c.memory)
+    if (!c.combinations || !c.nodes || !c.arrivals_ns || !c.tour || !c.memory)
         return false;
     combine(&set, c.combinations);
     fill_surroundings(&c);
@@ -170,6 +174,7 @@ bool tool_cases_create(const tool_options *options, const tool_target *target, u
 
 void tool_cases_free(tool_cases *cases) {
     free(cases->memory);
+    free(cases->tour);
     free(cases->arrivals_ns);
     free(cases->nodes);
     free(cases->combinations);

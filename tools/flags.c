@@ -79,6 +79,8 @@ static const cli_word locals[] = {{"auto", GCOLL_LOCAL_AUTO},
                                   {"peer", GCOLL_LOCAL_PEER},
                                   {NULL, 0}};
 static const cli_word formats[] = {{"table", TOOL_TABLE}, {"json", TOOL_JSON}, {NULL, 0}};
+static const cli_word order_formats[] = {
+    {"table", TOOL_TABLE}, {"json", TOOL_JSON}, {"tuning", TOOL_TUNING}, {NULL, 0}};
 static const cli_word ops[] = {{"sum", false}, {"avg", true}, {NULL, 0}};
 static const cli_word methods[] = {{"simulation", false}, {"formula", true}, {NULL, 0}};
 
@@ -197,6 +199,8 @@ static const cli_flag rows[] = {
      CLI_WHOLE(tries, 0, MOST_TRIES), .commands = ARRIVAL},
     {"--tries", "N", "beginnings of the search", "32", CLI_WHOLE32(tours, 1, MOST_TOURS), .commands = ORDER},
     {"--seed", "N", "of the search", "1", CLI_WHOLE(seed, 0, UINT32_MAX), .commands = ORDER},
+    {"--tour", "LIST", "the order of ranks along the ring of tour_ring: each rank once (by rank)", NULL,
+     CLI_LIST(tour, 0, GCOLL_MAX_RANKS - 1), .commands = STATS | SHOW | DRAW | SIMULATE | COMPARE},
     {"--surprise", NULL, "planners are not told who will be late", NULL, CLI_SWITCH(surprise),
      .commands = TIMED},
     {"--same", "WHERE", "ranks, runs, nowhere: where sums must be the same bits (ranks; of a name: nowhere)",
@@ -216,7 +220,11 @@ static const cli_flag rows[] = {
     {"--plot", "FILE", "draw the times into an .svg or .png, by gnuplot", NULL, CLI_OTHER(read_plot, plot),
      .commands = COMPARE},
     {"--format", "NAME", "table or json", "table", CLI_WORD(format, formats),
-     .commands = ALL & ~(uint32_t)(SHOW | DRAW)},
+     .commands = ALL & ~(uint32_t)(SHOW | DRAW | ORDER)},
+    {"--format", "NAME", "table, json, or tuning: a tuning file with the order found", "table",
+     CLI_WORD(format, order_formats), .commands = ORDER},
+    {"--transport", "NAME", "of the tuning file: tcp, shm, ibverbs", "tcp", CLI_TEXT(transport),
+     .commands = ORDER},
     {"--format", "NAME", "table: words; json: a file for --plan", "table", CLI_WORD(format, formats),
      .commands = SHOW},
     {"--output", "FILE", "write there, not to standard output", NULL, CLI_TEXT(output)},
@@ -308,6 +316,7 @@ static bool check_plan(const tool_options *o) {
                   {"--jobs", o->jobs > 0},
                   {"--error", o->error_ms > 0},
                   {"--surprise", o->surprise},
+                  {"--tour", o->tour.count > 0},
                   {"--same", o->same >= 0},
                   {"--order", o->order > 0}};
     for (size_t i = 0; i < sizeof others / sizeof others[0] && o->plan; i++)

@@ -77,6 +77,7 @@ static int run(uint32_t command, int argc, char **argv) {
     free(options.ranks.values);
     free(options.count.values);
     free(options.bytes.values);
+    free(options.tour.values);
     cli_arrival_free(&options.arrival);
     tool_network_free(&options.network);
     tool_unload(&options);

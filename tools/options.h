@@ -11,7 +11,7 @@
 #define TOOL_OK     0
 #define TOOL_FAILED 1
 
-typedef enum tool_format { TOOL_TABLE = 0, TOOL_JSON = 1 } tool_format;
+typedef enum tool_format { TOOL_TABLE = 0, TOOL_JSON = 1, TOOL_TUNING = 2 } tool_format;
 
 typedef enum tool_memory {
     TOOL_MEMORY_BY_ROW = 0, /* not given: as the algorithm likes */
@@ -23,9 +23,11 @@ typedef struct tool_options {
     const char *collective; /* a name, or "all" */
     const char *algorithm;  /* a choice, or "all", or a list */
     cli_list ranks, count, bytes;
+    cli_list tour; /* by position, its rank; empty: not given */
     const char *output, *timeline, *plot;
-    const char *plan; /* a file of plans, which take the place of an algorithm's; NULL: none */
-    int64_t rank;     /* show: -1 for all */
+    const char *transport; /* order: of the section of a tuning file */
+    const char *plan;      /* a file of plans, which take the place of an algorithm's; NULL: none */
+    int64_t rank;          /* show: -1 for all */
     gcoll_registry registry;
     void *plugins[16];
 

@@ -11,7 +11,10 @@
 #include "tools/tour.h"
 #include "tools/words.h"
 
+#define MS 1e3
 #define US 1e6
+#define NS 1e9
+#define PS 1e12
 
 /* A ring passes on messages over all its links at once, so in the end it goes at the pace of the slowest one.
  * Tours are short by the sum of their links; with the links to this power, by the slowest one. */
@@ -21,7 +24,8 @@
  * messages use leave room for others, of which the file says nothing. */
 #define NEAR 0.98
 
-#define MOST_RANKS GCOLL_NETWORK_MAX_PLACES
+#define MOST_RANKS     GCOLL_NETWORK_MAX_PLACES
+#define MOST_TRANSPORT 31 /* of a tuning file */
 
 /* An order and what it costs. */
 typedef struct priced {
@@ -137,12 +141,36 @@ static void print_json(const study *s, FILE *file, const priced *by_rank, const 
     json_object_put(object);
 }
 
+/* A section of a tuning file: the means of the network as costs, and the order found. */
+static void print_tuning(const study *s, FILE *file, const priced *by_rank, const priced *found) {
+    const tool_options *o = s->options;
+    const tool_network *n = &o->network;
+    uint32_t local = 0;
+    for (uint32_t r = 0; r < s->size; r++)
+        local += n->host[r] == n->host[0];
+    fprintf(file,
+            "gcoll-tuning 1\n# gcoll_plan order: a ring takes %.3f ms for an allreduce of %" PRIu64
+            " bytes, by rank %.3f\n",
+            MS * found->time_s, s->bytes, MS * by_rank->time_s);
+    fprintf(file, "for transport=%s ranks=%u local=%u\n", o->transport, s->size, local);
+    fprintf(file, "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f", NS * n->between.alpha,
+            PS * n->between.beta, 1e3 * o->gamma_ns);
+    if (n->most > 1 && n->hosts > 1)
+        fprintf(file, " host_alpha_ns=%.0f host_beta_ps=%.0f", NS * n->within.alpha, PS * n->within.beta);
+    fputs("\ntour", file);
+    for (uint32_t i = 0; i < s->size; i++)
+        fprintf(file, " %u", found->ring.order[i]);
+    fputc('\n', file);
+}
+
 static bool show(const study *s, const priced *by_rank, const priced *found) {
     FILE *file = tool_open_output(s->options);
     if (!file)
         return false;
     if (s->options->format == TOOL_JSON)
         print_json(s, file, by_rank, found);
+    else if (s->options->format == TOOL_TUNING)
+        print_tuning(s, file, by_rank, found);
     else
         print_table(s, file, by_rank, found);
     return tool_close_output(s->options, file);
@@ -171,6 +199,17 @@ int tool_order(const tool_options *o) {
     }
     if (o->ranks.values[0] < 2 || o->ranks.values[0] > MOST_RANKS) {
         cli_complain("--ranks: is %" PRIu64 "; allowed for order is 2 to %u", o->ranks.values[0], MOST_RANKS);
+        return CLI_USAGE;
+    }
+    const size_t length = strlen(o->transport);
+    if (length == 0 || length > MOST_TRANSPORT ||
+        strspn(o->transport, "abcdefghijklmnopqrstuvwxyz0123456789_") != length) {
+        cli_bad("--transport", o->transport, "1 to 31 of a-z 0-9 _");
+        return CLI_USAGE;
+    }
+    if (o->format == TOOL_TUNING && o->ranks.values[0] != o->network.ranks) {
+        cli_complain("--ranks: is %" PRIu64 "; allowed for a tuning file is %u, all of %s",
+                     o->ranks.values[0], o->network.ranks, o->network.path);
         return CLI_USAGE;
     }
     s.size = (uint32_t)o->ranks.values[0];

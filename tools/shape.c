@@ -119,6 +119,29 @@ static bool add_nodes(const tool_options *o, tool_shape *shape) {
     return true;
 }
 
+static bool add_tour(const tool_options *o, tool_shape *shape) {
+    gcoll_problem *p = &shape->problem;
+    if (o->tour.count == 0)
+        return true;
+    if (o->tour.count != p->size) {
+        cli_complain("--tour: has %zu ranks; allowed with %u rank%s is each of them once", o->tour.count,
+                     p->size, tool_plural(p->size));
+        return false;
+    }
+    shape->tour = calloc(p->size, sizeof *shape->tour);
+    if (!shape->tour) {
+        cli_complain("out of memory for %u ranks", p->size);
+        return false;
+    }
+    for (uint32_t i = 0; i < p->size; i++)
+        shape->tour[i] = (uint32_t)o->tour.values[i];
+    p->tour = shape->tour;
+    if (gcoll_tour_check(p) == GCOLL_OK)
+        return true;
+    cli_complain("--%s", gcoll_last_error());
+    return false;
+}
+
 /* ---- Problems --------------------------------------------------------------------------------------------
  */
 
@@ -176,7 +199,7 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
         cli_complain("--in-place: %s has none", o->collective);
         return false;
     }
-    if (add_nodes(o, shape) && add_arrivals(o, shape))
+    if (add_nodes(o, shape) && add_arrivals(o, shape) && add_tour(o, shape))
         return true;
     tool_shape_free(shape);
     return false;
@@ -185,9 +208,11 @@ bool tool_problem_of(const tool_options *o, uint32_t size, uint64_t count, tool_
 void tool_shape_free(tool_shape *shape) {
     free(shape->node);
     free(shape->arrival_ns);
+    free(shape->tour);
     free(shape->memory);
     shape->node = NULL;
     shape->arrival_ns = NULL;
+    shape->tour = NULL;
     shape->memory = NULL;
 }
 

@@ -16,8 +16,9 @@ typedef struct tool_shape {
     gcoll_choice choice;   /* its algorithm is not NULL */
     gcoll_problem problem; /* in_place: of the ranks that may; offsets: see blocks */
     tool_blocks blocks;
-    uint32_t *node; /* what problem.node and arrival_ns point to, NULL if they are */
+    uint32_t *node; /* what problem.node, arrival_ns and tour point to, NULL if they are */
     int64_t *arrival_ns;
+    uint32_t *tour;
     uint32_t *memory;  /* the same of in_memory and out_memory */
     char lateness[80]; /* in words; "": all enter together */
 } tool_shape;

@@ -39,6 +39,7 @@ typedef struct tool_cases {
     int64_t (*combinations)[GCOLL_MAX_OPTIONS];
     uint32_t *nodes;                       /* TOOL_SURROUNDINGS patterns of `size` */
     int64_t *arrivals_ns;                  /* one pattern */
+    uint32_t *tour;                        /* one order of ranks */
     uint32_t *memory;                      /* by buffer */
     uint64_t axis[7];                      /* how many values each has, the last one changes slowest */
     uint64_t total, settings, per_setting; /* a setting: options and surroundings, which change slowest */

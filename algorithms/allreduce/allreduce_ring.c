@@ -1,9 +1,10 @@
-/* algorithms/allreduce/allreduce_ring.c - allreduce: segments travel round a ring; `ring`,
+/* algorithms/allreduce/allreduce_ring.c - allreduce: segments travel round a ring; `ring`, `tour_ring`,
  * `sorted_linear_tree` and `pre_reduced_ring`.
  *
  * The vector is cut into P segments. Segment j starts at position start[j] of the ring, is added to at each
- * of P-1 hops, and then travels P-1 hops more as the result. The three algorithms differ in start[j] and in
- * the order of ranks. ring: start[j] = j, so every rank is busy all the time. sorted_linear_tree (SLT):
+ * of P-1 hops, and then travels P-1 hops more as the result. The algorithms differ in start[j] and in the
+ * order of ranks. ring: start[j] = j, so every rank is busy all the time. tour_ring: the same along the
+ * problem's tour, which was searched on a measured network. sorted_linear_tree (SLT):
  * start[j] = 0, so the segments follow one another down a chain. pre_reduced_ring (PRR): between both; the
  * early ranks begin with segments that do not need the late ranks yet. SLT and PRR sort the ranks by their
  * expected arrival.
@@ -13,8 +14,8 @@
  * operations for imbalanced process arrival patterns, J. Supercomput. 74 (2018), sections 4.1 (SLT) and 4.2
  * (PRR).
  *
- * Steps: ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: ring 2(P-1)/P n; SLT, and
- * PRR at most, 2n. Reduced: ring (P-1)/P n; SLT, and PRR at most, n.
+ * Steps: ring, tour_ring and PRR 2(P-1); SLT 3(P-1). Elements sent by the busiest rank: rings 2(P-1)/P n;
+ * SLT, and PRR at most, 2n. Reduced: rings (P-1)/P n; SLT, and PRR at most, n.
  *
  * Restrictions: none. When all arrive together PRR is the ring. */
 #include <stdlib.h>
@@ -31,12 +32,14 @@ static int by_arrival(const void *left, const void *right) {
     return a->rank < b->rank ? -1 : 1;
 }
 
-/* Lists the ranks, sorted by arrival if `sorted` and if arrivals are known; leads are not set. NULL: out of
- * memory. */
-static gcoll_ring_seat *make_seats(const gcoll_problem *problem, bool sorted) {
+/* Lists the ranks, along the tour or sorted by arrival if the order is such and if these are known; leads are
+ * not set. NULL: out of memory. */
+static gcoll_ring_seat *make_seats(const gcoll_problem *problem, gcoll_ring_order order) {
+    const bool sorted = order == GCOLL_RING_CHAIN || order == GCOLL_RING_PRE_REDUCED;
+    const uint32_t *tour = order == GCOLL_RING_TOUR ? problem->tour : NULL;
     gcoll_ring_seat *seats = calloc(problem->size, sizeof *seats);
     for (uint32_t i = 0; seats && i < problem->size; i++) {
-        seats[i].rank = i;
+        seats[i].rank = tour ? tour[i] : i;
         seats[i].arrival_ns = sorted && problem->arrival_ns ? problem->arrival_ns[i] : 0;
     }
     if (seats && sorted && problem->arrival_ns)
@@ -73,7 +76,7 @@ void gcoll_ring_find_starts(gcoll_ring_seat *seats, uint32_t size) {
 }
 
 gcoll_ring_seat *gcoll_ring_seats(const gcoll_problem *problem, gcoll_ring_order order) {
-    gcoll_ring_seat *seats = make_seats(problem, order != GCOLL_RING_BY_RANK);
+    gcoll_ring_seat *seats = make_seats(problem, order);
     if (!seats)
         return NULL;
     if (order == GCOLL_RING_CHAIN)
@@ -154,6 +157,10 @@ static void ring_plan(const gcoll_problem *problem, gcoll_builder *builder) {
     plan_ring(problem, builder, GCOLL_RING_BY_RANK);
 }
 
+static void tour_plan(const gcoll_problem *problem, gcoll_builder *builder) {
+    plan_ring(problem, builder, GCOLL_RING_TOUR);
+}
+
 static void slt_plan(const gcoll_problem *problem, gcoll_builder *builder) {
     plan_ring(problem, builder, GCOLL_RING_CHAIN);
 }
@@ -208,6 +215,19 @@ const gcoll_algorithm gcoll_allreduce_ring_algorithm = {
     .claims = ring_claims,
     .cost = ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
+};
+
+const gcoll_algorithm gcoll_allreduce_tour_ring_algorithm = {
+    .name = "tour_ring",
+    .collective = GCOLL_ALLREDUCE,
+    .summary = "ring along a tour of the ranks that was searched on a measured network",
+    .source = "Patarasuk and Yuan 2009, section 3; the tour: docs/network.md",
+    .plan = tour_plan,
+    .claims = ring_claims,
+    .cost = ring_cost,
+    .load = gcoll_tour_load,
+    .uses_tour = true,
     .takes_codec = true,
 };
 

@@ -7,6 +7,7 @@
 
 typedef enum gcoll_ring_order {
     GCOLL_RING_BY_RANK,
+    GCOLL_RING_TOUR,
     GCOLL_RING_CHAIN,
     GCOLL_RING_PRE_REDUCED
 } gcoll_ring_order;

@@ -1,7 +1,8 @@
 /* algorithms/reduce_scatter/reduce_scatter_ring.c - reduce-scatter and reduce: blocks travel once round a
- * ring.
+ * ring; `ring` of both, and `tour_ring` of reduce-scatter.
  *
- * Block b starts at rank b + 1 and is added to at each of P-1 hops, the last of which takes it to rank b.
+ * Block b starts at the rank after b on the ring and is added to at each of P-1 hops, the last of which takes
+ * it to rank b. The ring goes by the order of ranks, or along the problem's tour.
  * Every rank sends and receives one block a step. For a reduce, all ranks then send their blocks, P-th
  * parts of the vector, to the root.
  *
@@ -13,6 +14,7 @@
  *
  * Restrictions: none. Scratch: up to two of the largest blocks; none on the root of a reduce. */
 #include "algorithms/shared/hosts.h"
+#include "algorithms/shared/tour.h"
 
 /* A partial sum is sent on while the next one is received, so they alternate between two slots of scratch.
  * Exceptions: the first is in IN, the last of a reduce-scatter is in OUT, and at the root of a reduce all are
@@ -29,16 +31,16 @@ static bool at_root(const gcoll_problem *problem) {
 }
 
 /* Returns where the sum of this rank's own block is. */
-static gcoll_ref circle(const gcoll_problem *problem, gcoll_builder *b) {
-    const uint32_t size = problem->size, previous = gcoll_rank_below(problem, 1);
+static gcoll_ref circle(const gcoll_problem *problem, gcoll_builder *b, const gcoll_tour *tour) {
+    const uint32_t size = problem->size, previous = gcoll_tour_below(tour, 1);
     const uint64_t largest = gcoll_largest_block(problem);
     const uint32_t slots = at_root(problem) ? 0 : slots_of(problem);
     const gcoll_ref scratch = gcoll_plan_scratch(b, slots * largest);
     gcoll_ref partial = gcoll_in(0, gcoll_block_begin(problem, previous));
     for (uint32_t step = 1; step < size; step++) {
-        uint32_t sent = gcoll_rank_below(problem, step), received = gcoll_rank_below(problem, step + 1);
+        const uint32_t sent = gcoll_tour_below(tour, step), received = gcoll_tour_below(tour, step + 1);
         uint64_t begin = gcoll_block_begin(problem, received), count = gcoll_block_count(problem, received);
-        gcoll_plan_send(b, gcoll_rank_above(problem, 1), partial, gcoll_block_count(problem, sent));
+        gcoll_plan_send(b, gcoll_tour_above(tour, 1), partial, gcoll_block_count(problem, sent));
         if (at_root(problem))
             partial = gcoll_out(0, begin);
         else if (step + 1 == size && problem->collective == GCOLL_REDUCE_SCATTER)
@@ -54,14 +56,25 @@ static gcoll_ref circle(const gcoll_problem *problem, gcoll_builder *b) {
     return partial;
 }
 
-static void reduce_scatter_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    circle(problem, b);
+static void scatter(const gcoll_problem *problem, gcoll_builder *b, const gcoll_tour *tour) {
+    circle(problem, b, tour);
     if (problem->size == 1)
         gcoll_plan_copy(b, gcoll_out(0, 0), gcoll_in(0, 0), problem->count);
 }
 
+static void reduce_scatter_plan(const gcoll_problem *problem, gcoll_builder *builder) {
+    const gcoll_tour tour = gcoll_tour_by_rank(problem);
+    scatter(problem, builder, &tour);
+}
+
+static void tour_plan(const gcoll_problem *problem, gcoll_builder *builder) {
+    const gcoll_tour tour = gcoll_tour_of(problem);
+    scatter(problem, builder, &tour);
+}
+
 static void reduce_plan(const gcoll_problem *problem, gcoll_builder *b) {
-    gcoll_ref own = circle(problem, b);
+    const gcoll_tour tour = gcoll_tour_by_rank(problem);
+    gcoll_ref own = circle(problem, b, &tour);
     if (!at_root(problem)) {
         gcoll_plan_send(b, problem->root, own, gcoll_block_count(problem, problem->rank));
         return;
@@ -97,6 +110,19 @@ const gcoll_algorithm gcoll_reduce_scatter_ring_algorithm = {
     .claims = ring_claims,
     .cost = ring_cost,
     .load = gcoll_ring_load,
+    .takes_codec = true,
+};
+
+const gcoll_algorithm gcoll_reduce_scatter_tour_ring_algorithm = {
+    .name = "tour_ring",
+    .collective = GCOLL_REDUCE_SCATTER,
+    .summary = "ring along a tour of the ranks that was searched on a measured network",
+    .source = "Patarasuk and Yuan 2009, section 3; the tour: docs/network.md",
+    .plan = tour_plan,
+    .claims = ring_claims,
+    .cost = ring_cost,
+    .load = gcoll_tour_load,
+    .uses_tour = true,
     .takes_codec = true,
 };
 

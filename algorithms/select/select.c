@@ -284,6 +284,8 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
     for (uint32_t k = 0; (a = gcoll_registry_at(registry, problem->collective, k)); k++) {
         if (a->staging) /* the same algorithm as another row, staged */
             continue;
+        if (a->uses_tour && !problem->tour)
+            continue;
         if (a->takes_order &&
             !gcoll_problem_has_tree(problem)) /* others need fewer messages or less scratch */
             continue;

@@ -3,6 +3,7 @@
  * All numbers are whole, so that the locale of the caller does not change their meaning. */
 #include "algorithms/select/tuning_file.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,10 +216,35 @@ static gcoll_status read_choose(reader *r) {
     return GCOLL_OK;
 }
 
-/* Cuts the line into words, in place, without the comment behind #. */
+/* "tour 0 4 5 1 2 6 3 7": each of the section's ranks once. text: what follows the first word. */
+static gcoll_status read_tour(reader *r, char *text) {
+    gcoll_tuning_section *s = latest(r);
+    char allowed[64], *rest = NULL;
+    uint32_t count = 0;
+    if (!s || s->tour)
+        return bad(r, "line", "tour", !s ? "'for' first" : "one line 'tour' after each 'for'");
+    if (strlen(text) < s->ranks) /* so memory is bounded by the file, not by a number in it */
+        return bad(r, "tour", "fewer", "each of the section's ranks once");
+    s->tour = calloc(s->ranks, sizeof *s->tour);
+    uint8_t *seen = calloc(s->ranks, sizeof *seen);
+    gcoll_status status =
+        s->tour && seen ? GCOLL_OK : gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory", r->name);
+    (void)snprintf(allowed, sizeof allowed, "each of 0 to %u once", s->ranks - 1);
+    for (char *word = strtok_r(text, " \t\r", &rest); word && status == GCOLL_OK;
+         word = strtok_r(NULL, " \t\r", &rest)) {
+        uint64_t rank = 0;
+        if (!gcoll_text_parse_whole(word, strlen(word), s->ranks - 1, &rank) || seen[rank]++)
+            status = bad(r, "tour", word, allowed);
+        else
+            s->tour[count++] = (uint32_t)rank;
+    }
+    free(seen);
+    return status == GCOLL_OK && count < s->ranks ? bad(r, "tour", "fewer", allowed) : status;
+}
+
+/* Cuts the line into words, in place. */
 static gcoll_status cut_words(reader *r, char *line) {
     char *rest = NULL;
-    line[strcspn(line, "#")] = '\0';
     r->words = 0;
     for (char *word = strtok_r(line, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
         if (r->words == WORDS_MAX)
@@ -233,6 +259,10 @@ static gcoll_status read_line(reader *r, char *line) {
         line[strcspn(line, "\r")] = '\0';
         return strcmp(line, VERSION_LINE) == 0 ? GCOLL_OK : bad(r, "version", line, VERSION_LINE);
     }
+    line[strcspn(line, "#")] = '\0';
+    line += strspn(line, " \t");
+    if (strcspn(line, " \t\r") == strlen("tour") && strncmp(line, "tour", strlen("tour")) == 0)
+        return read_tour(r, line + strlen("tour")); /* more words than other lines have */
     gcoll_status status = cut_words(r, line);
     if (status != GCOLL_OK || r->words == 0)
         return status;
@@ -242,7 +272,7 @@ static gcoll_status read_line(reader *r, char *line) {
         return read_cost(r);
     if (strcmp(r->word[0], "choose") == 0)
         return read_choose(r);
-    return bad(r, "line", r->word[0], "for, cost, choose, or # and a comment");
+    return bad(r, "line", r->word[0], "for, cost, choose, tour, or # and a comment");
 }
 
 gcoll_status gcoll_tuning_parse(const char *text, size_t bytes, const char *name, gcoll_tuning *tuning) {
@@ -283,6 +313,8 @@ gcoll_status gcoll_tuning_parse(const char *text, size_t bytes, const char *name
 }
 
 void gcoll_tuning_free(gcoll_tuning *tuning) {
+    for (uint32_t i = 0; i < tuning->section_count; i++)
+        free(tuning->sections[i].tour);
     free(tuning->rules);
     free(tuning->sections);
     free(tuning->text);

@@ -30,6 +30,7 @@ typedef struct gcoll_tuning_section {
     gcoll_cost_parameters cost;
     gcoll_sharing sharing; /* without its crowd, which the caller knows */
     gcoll_levels levels;   /* the same without `most`; all 0: the line has one level */
+    uint32_t *tour;        /* the order of ranks along a ring: `ranks` entries, each rank once; NULL: none */
     uint32_t first, count; /* of the rules */
 } gcoll_tuning_section;
 

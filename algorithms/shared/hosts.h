@@ -5,18 +5,24 @@
 
 #include "algorithms/planners.h"
 
-/* The part of the ranks that send to another host when each rank sends to the next one. */
-static inline double gcoll_ring_crossing(const gcoll_problem *problem) {
+/* The part of the ranks that send to another host when each rank sends to the next one along the tour; NULL:
+ * in the order of ranks. */
+static inline double gcoll_ring_crossing(const gcoll_problem *problem, const uint32_t *tour) {
+    const uint32_t size = problem->size;
     uint32_t crossing = 0;
-    for (uint32_t rank = 0; problem->node && rank < problem->size; rank++)
-        crossing += problem->node[rank] != problem->node[(rank + 1) % problem->size];
-    return (double)crossing / problem->size;
+    for (uint32_t i = 0; problem->node && i < size; i++)
+        crossing +=
+            problem->node[tour ? tour[i] : i] != problem->node[tour ? tour[(i + 1) % size] : (i + 1) % size];
+    return (double)crossing / size;
 }
 
 /* The load of algorithms in which each rank sends to the next one only. All messages count as messages
  * between hosts, since every hop of a ring waits for the slowest one. */
 static inline void gcoll_ring_load(const gcoll_problem *problem, gcoll_load *load) {
-    *load = (gcoll_load){.crossing = gcoll_ring_crossing(problem)};
+    *load = (gcoll_load){.crossing = gcoll_ring_crossing(problem, NULL)};
+}
+static inline void gcoll_tour_load(const gcoll_problem *problem, gcoll_load *load) {
+    *load = (gcoll_load){.crossing = gcoll_ring_crossing(problem, problem->tour)};
 }
 
 /* Whether ranks whose numbers differ in this bit only share a host, all over the job. */

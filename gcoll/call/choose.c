@@ -63,6 +63,7 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
                            .in_memory = blocks->in_memory,
                            .out_memory = blocks->out_memory,
                            .order = gcoll_call_order(call),
+                           .tour = gcoll_basis_tour(context->basis),
                            .codec = call->codec,
                            .staging = {.local = (gcoll_local)call->local, .direct = call->direct != 0}};
 }
@@ -334,8 +335,9 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
 #define BASIS_BYTES      768
 /* Scratch that any call may take. */
 #define FRUGAL_BYTES 65536
-/* Candidates that are listed for what they send and for their steps, and how alike these numbers may be. */
-#define EXTREMES 2
+/* Candidates that are listed for what they send, for their steps, and for a tour that was searched; and how
+ * alike the numbers may be. */
+#define EXTREMES 3
 #define ALIKE    0.01
 
 struct explanation {
@@ -435,6 +437,15 @@ static const gcoll_candidate *with_least(const struct list *list, const struct e
     return found;
 }
 
+/* The ring along the tour of the tuning file: the model, whose links are all alike, knows nothing in its
+ * favour. NULL: there is none. */
+static const gcoll_candidate *with_tour(const struct list *list, const struct explanation *e) {
+    for (size_t i = 0; i < e->count; i++)
+        if (e->candidates[i].choice.algorithm->uses_tour && can_be_tried(list->call, &e->candidates[i]))
+            return &e->candidates[i];
+    return NULL;
+}
+
 static double sent_by(const gcoll_candidate *candidate) {
     return candidate->cost.sent;
 }
@@ -466,7 +477,7 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
         if (can_be_tried(call, &e.candidates[i]))
             add_to(&list, &e.candidates[i]);
     const gcoll_candidate *extremes[EXTREMES] = {with_least(&list, &e, sent_by),
-                                                 with_least(&list, &e, steps_of)};
+                                                 with_least(&list, &e, steps_of), with_tour(&list, &e)};
     for (size_t i = 0; i < EXTREMES && list.count > 0; i++)
         if (extremes[i])
             add_to(&list, extremes[i]);

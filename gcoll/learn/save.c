@@ -20,6 +20,7 @@
 #define VARIABLE   "GCOLL_TUNING_SAVE"
 #define FIRST_LINE "gcoll-tuning 1\n"
 #define HEAD_BYTES 512
+#define RANK_BYTES 8 /* of a tour, with a space */
 
 static uint64_t bytes_of(const gcoll_learn_site *site) {
     return site->call.count * site->call.element_bytes;
@@ -82,11 +83,18 @@ static void write_rules(gcoll_text *to, gcoll_learn_site *const *sites, uint32_t
     }
 }
 
-/* Copies the file's text but for the section that it has for the same job, and adds `section`. NULL: the last
- * error says why, or there is no memory. */
+static bool is_tour(const char *line) {
+    line += strspn(line, " \t");
+    return strncmp(line, "tour", 4) == 0 && strchr(" \t", line[4]);
+}
+
+/* Copies the file's text but for the section that it has for the same job, and adds `section`. A tour, which
+ * is not learned here, stays unless `section` has one. NULL: the last error says why, or there is no memory.
+ */
 static char *merge(const char *path, const char *section) {
     char *old = calloc(1, GCOLL_TUNING_BYTES_MAX + 2);
-    char *merged = calloc(1, GCOLL_TUNING_BYTES_MAX + strlen(section) + 4);
+    const size_t room = GCOLL_TUNING_BYTES_MAX + strlen(section) + 4;
+    char *merged = calloc(1, room);
     gcoll_tuning before = {0}, own = {0};
     size_t bytes = 0;
     bool is_good = old && merged && gcoll_tuning_parse(section, strlen(section), VARIABLE, &own) == GCOLL_OK;
@@ -105,18 +113,20 @@ static char *merge(const char *path, const char *section) {
         }
     }
     uint32_t line = 1;
-    size_t at = 0;
+    gcoll_text to = {merged, room, 0};
+    const char *tour = NULL;
     for (const char *from = old; is_good && *from != '\0'; line++) {
         const size_t length = strcspn(from, "\n");
-        if (line < first || line >= end) {
-            memcpy(merged + at, from, length);
-            at += length;
-            merged[at++] = '\n';
-        }
+        if (line < first || line >= end)
+            gcoll_text_add(&to, "%.*s\n", (int)length, from);
+        else if (is_tour(from) && !own.sections[0].tour)
+            tour = from;
         from += length + (from[length] == '\n');
     }
     if (is_good)
-        memcpy(merged + at, strchr(section, '\n') + 1, strlen(strchr(section, '\n') + 1) + 1);
+        gcoll_text_add(&to, "%s", strchr(section, '\n') + 1);
+    if (is_good && tour)
+        gcoll_text_add(&to, "%.*s\n", (int)strcspn(tour, "\n"), tour);
     gcoll_tuning_free(&before);
     gcoll_tuning_free(&own);
     free(old);
@@ -180,13 +190,15 @@ void gcoll_learn_save(gcoll_context *context) {
     const uint32_t count = list_sites(learn, sites);
     if (count == 0)
         return;
-    const size_t room = HEAD_BYTES + count * (GCOLL_ALGORITHM_TEXT_MAX + 96);
+    const size_t head =
+        HEAD_BYTES + (gcoll_basis_tour(context->basis) ? context->size * (size_t)RANK_BYTES : 0);
+    const size_t room = head + count * (GCOLL_ALGORITHM_TEXT_MAX + 96);
     char *section = calloc(1, room);
     gcoll_status status = GCOLL_ERR_NO_MEMORY;
     if (section) {
         gcoll_text to = {section, room, 0};
         gcoll_text_add(&to, FIRST_LINE);
-        status = gcoll_context_tuning(context, section + to.used, HEAD_BYTES - to.used);
+        status = gcoll_context_tuning(context, section + to.used, head - to.used);
         to.used = strlen(section);
         write_rules(&to, sites, count);
         if (status == GCOLL_OK)

@@ -51,6 +51,7 @@ static bool own_offsets(gcoll_builder *b) {
     const size_t entries = p->size + (size_t)1;
     p->node = NULL; /* only the planner needs it */
     p->arrival_ns = NULL;
+    p->tour = NULL;
     if (!p->offsets)
         return true;
     b->offsets = malloc(gcoll_problem_offset_entries(p) * sizeof *b->offsets);

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "gcoll/plan/steps.h"
@@ -215,6 +216,19 @@ static gcoll_status check_codec(const gcoll_problem *p) {
     return GCOLL_OK;
 }
 
+gcoll_status gcoll_tour_check(const gcoll_problem *p) {
+    gcoll_status status = GCOLL_OK;
+    uint8_t *seen = p->tour ? calloc(p->size, sizeof *seen) : NULL;
+    if (p->tour && !seen)
+        return gcoll_error(GCOLL_ERR_NO_MEMORY, "tour: no memory for %u ranks", p->size);
+    for (uint32_t i = 0; p->tour && i < p->size && status == GCOLL_OK; i++)
+        if (p->tour[i] >= p->size || seen[p->tour[i]]++)
+            status = gcoll_error(GCOLL_ERR_INVALID, "tour[%u] is %u, allowed is each of 0 to %u once", i,
+                                 p->tour[i], p->size - 1);
+    free(seen);
+    return status;
+}
+
 gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     gcoll_status status = check_ranks(p);
     if (status != GCOLL_OK)
@@ -244,5 +258,7 @@ gcoll_status gcoll_problem_check(const gcoll_problem *p) {
     status = check_memory(p);
     if (status == GCOLL_OK)
         status = check_codec(p);
+    if (status == GCOLL_OK)
+        status = gcoll_tour_check(p);
     return status == GCOLL_OK ? check_blocks(p) : status;
 }

@@ -44,7 +44,7 @@ typedef struct gcoll_step {
 } gcoll_step;
 
 struct gcoll_plan {
-    gcoll_problem problem; /* its offsets are the plan's own; node and arrival_ns are NULL */
+    gcoll_problem problem; /* its offsets are the plan's own; node, arrival_ns and tour are NULL */
     uint32_t step_count;
     uint32_t successor_count;
     uint32_t rounds; /* the last step's round + 1; 0 if empty */
@@ -144,6 +144,8 @@ bool gcoll_collective_takes_codec(gcoll_collective collective);
 gcoll_status gcoll_codec_applies(const gcoll_algorithm *algorithm, const gcoll_problem *problem);
 /* GCOLL_ERR_INVALID names the field. */
 gcoll_status gcoll_problem_check(const gcoll_problem *problem);
+/* Checks its tour alone: INVALID unless each rank stands in it once. */
+gcoll_status gcoll_tour_check(const gcoll_problem *problem);
 
 void gcoll_plan_divide(gcoll_builder *b, gcoll_ref dst, uint64_t count);
 

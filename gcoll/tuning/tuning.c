@@ -641,6 +641,11 @@ const gcoll_tuning_rule *gcoll_basis_rule_for(const gcoll_basis *basis, gcoll_co
     return basis->exact ? gcoll_tuning_rule_for(&basis->tuning, basis->section, collective, bytes) : NULL;
 }
 
+/* Members of a group stand elsewhere than ranks of those numbers. */
+const uint32_t *gcoll_basis_tour(const gcoll_basis *basis) {
+    return basis->exact && !basis->whole ? basis->section->tour : NULL;
+}
+
 void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule *rule, bool is_fixed,
                           char *text, size_t bytes) {
     const gcoll_basis *b = context->basis;
@@ -686,11 +691,19 @@ gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size
     if (b->levels.most > 1)
         snprintf(within, sizeof within, " host_alpha_ns=%.0f host_beta_ps=%.0f", b->levels.alpha * 1e9,
                  b->levels.beta * 1e12);
-    snprintf(text, bytes,
-             "for transport=%s ranks=%u local=%u\n"
-             "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f%s\n",
-             b->transport, context->size, b->local_ranks, b->cost.alpha * 1e9, b->cost.beta * 1e12,
-             b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9, b->sharing.byte * 1e12,
-             within);
+    const uint32_t *tour = gcoll_basis_tour(b);
+    gcoll_text to = {text, bytes, 0};
+    text[0] = '\0';
+    gcoll_text_add(
+        &to,
+        "for transport=%s ranks=%u local=%u\n"
+        "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f latency_ns=%.0f message_ns=%.0f byte_ps=%.0f%s\n",
+        b->transport, context->size, b->local_ranks, b->cost.alpha * 1e9, b->cost.beta * 1e12,
+        b->cost.gamma * 1e12, b->sharing.latency * 1e9, b->sharing.message * 1e9, b->sharing.byte * 1e12,
+        within);
+    for (uint32_t i = 0; tour && i < context->size; i++)
+        gcoll_text_add(&to, "%s%u", i ? " " : "tour ", tour[i]);
+    if (tour)
+        gcoll_text_add(&to, "\n");
     return GCOLL_OK;
 }

@@ -58,6 +58,8 @@ const gcoll_levels *gcoll_basis_levels(const gcoll_basis *basis, bool is_fixed);
 /* The rule of the tuning file for this shape, or NULL. */
 const gcoll_tuning_rule *gcoll_basis_rule_for(const gcoll_basis *basis, gcoll_collective collective,
                                               uint64_t bytes);
+/* The order of ranks along a ring that the tuning file has for this job, or NULL. Groups have none. */
+const uint32_t *gcoll_basis_tour(const gcoll_basis *basis);
 /* Writes one line that says why an algorithm was chosen: by the rule, or by cost if rule is NULL. */
 void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule *rule, bool is_fixed,
                           char *text, size_t bytes);

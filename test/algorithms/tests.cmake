@@ -6,7 +6,7 @@ gcoll_test(planner_test EXHAUSTIVE
                        Hierarchical.ClaimsAndCostsOfEvenHosts
            LAYERS ${plan_layers}
            SOURCES algorithm_test.cc allreduce_planner_test.cc arrival_planner_test.cc circulant_test.cc
-                   collective_planner_test.cc group_butterfly_test.cc hierarchical_test.cc level_cost_test.cc proficz_test.cc tree_planner_test.cc
+                   collective_planner_test.cc group_butterfly_test.cc hierarchical_test.cc level_cost_test.cc proficz_test.cc tour_planner_test.cc tree_planner_test.cc
            SHARDS 6 COST 9)
 gcoll_test(docs_test LAYERS ${plan_layers} SOURCES docs_test.cc)
 target_compile_definitions(docs_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")

@@ -74,6 +74,19 @@ TEST(TuningFile, IsRead) {
     EXPECT_NE(gcoll_tuning_rule_for(&tuning, &second, GCOLL_ALLREDUCE, UINT64_MAX), nullptr);
 }
 
+TEST(TuningFile, ATourIsThatOfItsSection) {
+    Tuning tuning(kFirst +
+                  "for transport=tcp ranks=3\n  tour\t2 0 1 # found\nfor transport=tcp ranks=20\n"
+                  "tour 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1 0\nfor transport=shm ranks=3\n");
+    ASSERT_EQ(tuning.status, GCOLL_OK) << gcoll_last_error();
+    ASSERT_NE(tuning.sections[0].tour, nullptr);
+    EXPECT_EQ(std::vector<uint32_t>(tuning.sections[0].tour, tuning.sections[0].tour + 3),
+              (std::vector<uint32_t>{2, 0, 1}));
+    for (uint32_t i = 0; i < 20; i++)
+        EXPECT_EQ(tuning.sections[1].tour[i], 19 - i);
+    EXPECT_EQ(tuning.sections[2].tour, nullptr);
+}
+
 TEST(TuningFile, TheNearestSectionIsFoundAndOnlyTheExactOneHolds) {
     Tuning tuning(kFirst + "for transport=tcp ranks=4\nfor transport=tcp ranks=16\n"
                            "for transport=tcp ranks=16 local=2\nfor transport=inproc ranks=5\n");
@@ -147,6 +160,17 @@ TEST(TuningFile, ErrorsNameLineAndField) {
         {head + "choose allreduce 0 10 ring\nchoose allreduce 9 20 ring",
          "line 4: from, to: meets the sizes of "
          "line 3"},
+        {kFirst + "tour 0 1", "line 2: line: found 'tour'; allowed: 'for' first"},
+        {head + "tour 0 1 2 3 4 5 6 7\ntour 7 6 5 4 3 2 1 0",
+         "line 4: line: found 'tour'; allowed: one line"},
+        {head + "tour", "line 3: tour: found 'fewer'; allowed: each of"},
+        {head + "tour 0 1 2 3 4 5 6 # 7", "line 3: tour: found 'fewer'; allowed: each of 0 to 7 once"},
+        {head + "tour 0 1 2 3 4 5 6 6", "line 3: tour: found '6'; allowed: each of 0 to 7 once"},
+        {head + "tour 0 1 2 3 4 5 6 7 0", "line 3: tour: found '0'; allowed: each of 0 to 7 once"},
+        {head + "tour 0 1 2 3 4 5 6 8", "line 3: tour: found '8'; allowed: each of 0 to 7 once"},
+        {head + "tour 0,1,2,3,4,5,6,7", "line 3: tour: found '0,1,2,3,4,5,6,7'"},
+        {head + "tours 0 1 2 3 4 5 6 7", "line 3: line: found 'tours'; allowed: for, cost, choose, tour"},
+        {kFirst + "for transport=tcp ranks=1048576\ntour 0", "line 3: tour: found 'fewer'"},
         {head + "choose allreduce 0 - auto", "line 3: algorithm: found 'auto'"},
         {head + "choose allreduce 0 - :r=2", "line 3: algorithm: found ':r=2'"},
         {head + "choose allreduce 0 - ring:speed=1", "line 3: ring has no option 'speed'"},

@@ -44,6 +44,10 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     // Another number of ranks is added; the same again takes the place of what there was.
     outcome second = tune({"--local=2", "--collective=allreduce", "--algorithm=linear,ring"});
     ASSERT_EQ(second.status, 0) << second.err;
+    // A tour is not measured here, so it stays.
+    std::string with_tour = file_text(path);
+    with_tour.insert(with_tour.find("\nchoose"), "\ntour 2 1 0");
+    std::ofstream(path) << with_tour;
     outcome third = tune({"--local=3", "--transport=inproc", "--collective=allreduce", "--algorithm=linear"});
     ASSERT_EQ(third.status, 0) << third.err;
     EXPECT_TRUE(contains(third.err, "allreduce of 4Ki bytes: linear, ")) << third.err;
@@ -52,6 +56,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     EXPECT_TRUE(contains(text, "for transport=shm ranks=2 local=2\n")) << text;
     EXPECT_TRUE(contains(text, "choose allreduce 0 - linear\n")) << text;
     EXPECT_FALSE(contains(text, "broadcast")) << text;
+    EXPECT_EQ(count_of(text, "\ntour 2 1 0\n"), 1u) << text;
 
     for (const bool by_variable : {false, true}) {
         strings arguments = {"--local=3", "--transport=inproc", "--bytes=4Ki", "--iterations=2", "--verbose"};

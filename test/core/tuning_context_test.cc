@@ -103,6 +103,42 @@ const char kFile[] = "gcoll-tuning 1\n"
                      "choose allreduce 0 100 ring linear\n"
                      "choose allreduce 100 - linear:segment=1Ki\n";
 
+// Groups have none: their ranks are others.
+TEST(File, ATourIsForTheRingsOfItsJob) {
+    Folder folder;
+    for (const std::string transport : {"inproc", "tcp"}) {
+        const std::string path = file_in(folder, "gcoll-tuning 1\nfor transport=" + transport +
+                                                     " ranks=4\ncost alpha_ns=5 beta_ps=300 gamma_ps=100\n"
+                                                     "tour 2 0 3 1\n");
+        run_threads(job_of(4, transport.c_str(), path.c_str()), [&](uint32_t rank, gcoll_context *context) {
+            gcoll_context *other = nullptr, *group = nullptr;
+            EXPECT_NE(lines(context).find("\ntour 2 0 3 1\n"), std::string::npos) << lines(context);
+            ASSERT_GCOLL_OK(gcoll_context_duplicate(context, &other));
+            ASSERT_GCOLL_OK(gcoll_context_split(context, 0, static_cast<int32_t>(4 - rank), &group));
+            EXPECT_EQ(lines(group).find("tour"), std::string::npos) << lines(group);
+            EXPECT_EQ(explained(group, 10000).find("tour_ring"), std::string::npos);
+            for (gcoll_context *c : {context, other, group}) {
+                std::vector<float> data(10000);
+                const std::vector<double> want = small_sums(4, data.size());
+                gcoll_allreduce_options options;
+                gcoll_allreduce_options_init(&options);
+                if (c != group)
+                    EXPECT_NE(explained(c, data.size()).find("\n  tour_ring "), std::string::npos)
+                        << explained(c, data.size());
+                options.algorithm = "tour_ring";
+                for (uint64_t i = 0; i < data.size(); i++)
+                    data[i] = small(rank, i);
+                EXPECT_GCOLL_OK(gcoll_allreduce(c, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
+                                                GCOLL_SUM, &options));
+                for (uint64_t i = 0; i < data.size(); i++)
+                    ASSERT_EQ(data[i], static_cast<float>(want[i]));
+            }
+            gcoll_context_destroy(group);
+            gcoll_context_destroy(other);
+        });
+    }
+}
+
 TEST(File, DecidesWhereItKnowsTheShape) {
     Folder folder;
     std::string path = file_in(folder, kFile), gone = folder.path() + "/gone";

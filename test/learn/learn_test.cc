@@ -1007,7 +1007,8 @@ TEST_P(Learn, WhatWasLearnedIsSaved) {
     const std::string path = folder.path() + "/saved.tuning";
     const std::string other = "for transport=tcp ranks=77 local=7\nchoose barrier 0 - dissemination";
     std::ofstream(path) << "gcoll-tuning 1\n  for ranks=3 transport=" << GetParam()
-                        << " # mine\nchoose allreduce 0 - ring\n" + other; // without an end of the line
+                        << " # mine\ntour 2 1 0\nchoose allreduce 0 - ring\n" +
+                               other; // without an end of the line
     ASSERT_EQ(chmod(path.c_str(), 0640), 0);
     setenv("GCOLL_TUNING_SAVE", path.c_str(), 1);
     std::string learned;                    // by rank 0, at its end
@@ -1029,6 +1030,8 @@ TEST_P(Learn, WhatWasLearnedIsSaved) {
     const std::string head = std::string("for transport=") + GetParam() + " ranks=3 local=3\n";
     EXPECT_NE(text.find(head), std::string::npos) << text;
     EXPECT_EQ(text.find(head), text.rfind(head)) << text;
+    EXPECT_EQ(text.find("\ntour 2 1 0\n"), text.rfind("\ntour ")) << text;
+    EXPECT_GT(text.find("\ntour "), text.find(head)) << text;
     const std::string line = "choose allreduce 0 - ";
     const size_t at = text.find(line);
     ASSERT_NE(at, std::string::npos) << text;
@@ -1038,6 +1041,24 @@ TEST_P(Learn, WhatWasLearnedIsSaved) {
         ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
         std::string all;
         EXPECT_EQ(explain(context, 100, &all), kept) << all;
+    });
+}
+
+// The model knows nothing in its favour, and six others are cheaper by it.
+TEST_P(Learn, ATourIsTried) {
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/tour.tuning";
+    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=5 transport=" << GetParam()
+                        << "\ncost alpha_ns=9000 beta_ps=100 gamma_ps=10\ntour 2 4 1 0 3\n";
+    run_threads(learning(5, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
+        std::string all;
+        bool is_tried = false;
+        for (uint64_t call = 0; call < 200; call++) {
+            ASSERT_GCOLL_OK(blocking(context, 100, call));
+            explain(context, 100, &all);
+            is_tried = is_tried || all.find(", tour_ring ") != std::string::npos;
+        }
+        EXPECT_TRUE(is_tried || gcoll_context_rank(context) != 0) << all;
     });
 }
 

@@ -114,6 +114,7 @@ gcoll_problem Operation::of(uint32_t rank) const {
     }
     p.node = node.empty() ? nullptr : node.data();
     p.arrival_ns = arrival.empty() ? nullptr : arrival.data();
+    p.tour = tour.empty() ? nullptr : tour.data();
     return p;
 }
 
@@ -138,7 +139,7 @@ std::string Operation::describe(const gcoll_algorithm &algorithm) const {
             " exchanges=" + std::to_string(p.exchanges) +
             " buffers=" + (mixed_buffers ? "mixed" : std::to_string(p.buffers)) +
             (p.average ? " average" : "") + " segment=" + std::to_string(p.segment) + describe_layout() +
-            list("blocks", blocks) + list("node", node) + list("arrival", arrival) +
+            list("blocks", blocks) + list("node", node) + list("tour", tour) + list("arrival", arrival) +
             (arrival.empty() ? "" : " segment_ns=" + std::to_string(p.segment_ns));
     for (const std::vector<uint64_t> &row : pairs)
         text += list("to", row);

@@ -41,6 +41,7 @@ struct Operation {
     std::vector<std::vector<uint64_t>> pairs; // alltoall: none, or [from][to]
     std::vector<uint32_t> node;
     std::vector<int64_t> arrival;
+    std::vector<uint32_t> tour;
 
     Operation(gcoll_collective collective, uint32_t size, uint64_t count);
     // After blocks or pairs are given.

@@ -59,6 +59,8 @@ class Operations {
             operation.node = nodes();
         if (pick(2) == 0)
             add_arrivals(operation);
+        if (pick(4) != 0)
+            operation.tour = tour();
         const uint64_t segments[] = {0, 0, (p.count + 2) / 3, p.count + 1, 2, 1};
         p.segment = segments[pick(size_ > 20 ? 2 : p.count > 100 ? 4 : 6)];
         return operation;
@@ -103,6 +105,13 @@ class Operations {
             const uint32_t kinds[] = {7, rank, rank / 2, rank % 3, node};
             made.push_back(kinds[kind]);
         }
+        return made;
+    }
+
+    std::vector<uint32_t> tour() {
+        std::vector<uint32_t> made(size_);
+        std::iota(made.begin(), made.end(), 0u);
+        std::shuffle(made.begin(), made.end(), random_);
         return made;
     }
 
@@ -164,12 +173,13 @@ void check_refusal(const gcoll_algorithm &algorithm, const Operation &operation)
         << "refused, and yet the plan is right";
 }
 
-// Whether the plan goes by hosts, which its cost then shows, or may go by arrivals.
+// Whether the plan goes by hosts, which its cost then shows, or may go by arrivals or a tour.
 bool by_layout(const gcoll_algorithm &algorithm, const Operation &operation) {
     gcoll_problem problem = operation.of(0), hostless = problem;
     gcoll_cost cost{}, without{};
     hostless.node = nullptr;
-    if (!operation.arrival.empty() || (algorithm.applies && algorithm.applies(&hostless) != GCOLL_OK))
+    if (!operation.arrival.empty() || !operation.tour.empty() ||
+        (algorithm.applies && algorithm.applies(&hostless) != GCOLL_OK))
         return true;
     algorithm.cost(&problem, &cost);
     algorithm.cost(&hostless, &without);

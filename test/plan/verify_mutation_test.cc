@@ -104,6 +104,12 @@ void place_on_hosts(const gcoll_algorithm &algorithm, verify_grid::Operation *op
         operation->node.push_back(r % 5 % 2);
 }
 
+// From the last rank to the first, for algorithms that go along a tour.
+void place_on_tour(const gcoll_algorithm &algorithm, verify_grid::Operation *operation) {
+    for (uint32_t r = 0; algorithm.uses_tour && r < operation->problem.size; r++)
+        operation->tour.push_back(operation->problem.size - 1 - r);
+}
+
 struct Case {
     const gcoll_algorithm *algorithm;
     uint32_t size;
@@ -197,6 +203,7 @@ TEST_P(Mutation, IsCaughtOrHarmless) {
     verify_grid::Operation operation = make_operation(c.algorithm->collective, c.size, *c.shape);
     std::copy(c.setting.begin(), c.setting.end(), operation.problem.option);
     place_on_hosts(*c.algorithm, &operation);
+    place_on_tour(*c.algorithm, &operation);
     SCOPED_TRACE(operation.describe(*c.algorithm));
     const Job job = plan_job(*c.algorithm, operation);
     Tallies tallies = spoil(job);

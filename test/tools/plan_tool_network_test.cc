@@ -180,6 +180,13 @@ TEST(PlanNetwork, MistakesOnTheCommandLineAreNamed) {
         {{"order", network, "--ranks=1"}, "--ranks: is 1; allowed for order is 2 to 1024"},
         {{"order", network, "--bytes=1,2"}, "order takes one number of --ranks and one of --bytes"},
         {{"order", network, "--tries=0"}, "--tries: is '0'"},
+        {{"order", network, "--ranks=3", "--format=tuning"},
+         "--ranks: is 3; allowed for a tuning file is 4, all of"},
+        {{"order", network, "--format=tuning", "--transport=a b"}, "--transport: is 'a b'"},
+        {{"simulate", network, "--tour=0,1,2"},
+         "--tour: has 3 ranks; allowed with 4 ranks is each of them once"},
+        {{"simulate", network, "--tour=0,1,2,2"}, "--tour[3] is 2, allowed is each of 0 to 3 once"},
+        {{"verify", "--tour=0,1,2"}, "unknown argument '--tour'"},
     };
     for (const auto &row : table) {
         outcome o = plan(row.arguments);
@@ -235,6 +242,24 @@ TEST(PlanNetwork, OrderFindsTheRingOfFastLinks) {
     snprintf(time, sizeof time, " %.3f  by rank  0 1 2 3 4 5 6 7\n", number(records(ring)[0], "time_us"));
     EXPECT_TRUE(contains(table.out, time)) << time << table.out;
     EXPECT_TRUE(contains(table.out, "  found    0 ")) << table.out;
+    // tour_ring along the order found takes as long as the search says, and a tuning file has the same order.
+    std::string list, words;
+    for (uint32_t rank : order) {
+        list += (list.empty() ? "" : ",") + std::to_string(rank);
+        words += " " + std::to_string(rank);
+    }
+    for (const char *command : {"simulate", "compare"}) {
+        ring = plan({command, network, "--bytes=32Ki", "--gamma=0ns", "--algorithm=tour_ring",
+                     "--tour=" + list, "--format=json"});
+        ASSERT_EQ(ring.status, 0) << ring.err;
+        EXPECT_NEAR(number(records(ring)[0], "time_us"), 14 * message, 1e-3) << ring.out;
+    }
+    outcome tuning =
+        plan({"order", network, "--bytes=32Ki", "--gamma=0.3ns", "--format=tuning", "--transport=shm"});
+    ASSERT_EQ(tuning.status, 0) << tuning.err;
+    EXPECT_EQ(tuning.out.rfind("gcoll-tuning 1\n# gcoll_plan order: a ring takes ", 0), 0u) << tuning.out;
+    EXPECT_TRUE(contains(tuning.out, "\nfor transport=shm ranks=8 local=1\ncost alpha_ns=")) << tuning.out;
+    EXPECT_TRUE(contains(tuning.out, " beta_ps=500 gamma_ps=300\ntour" + words + "\n")) << tuning.out;
 }
 
 // docs/network.md: the file that it shows, and the outputs of the commands below it.

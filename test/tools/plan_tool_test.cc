@@ -190,7 +190,7 @@ TEST(List, SaysWhichAlgorithmsTakeACodec) {
     EXPECT_FALSE(takes("allreduce", "bcube"));
     EXPECT_FALSE(takes("reduce", "ring")) << "a reduce takes none";
     const outcome all = plan({"list", "--collective=reduce_scatter"});
-    EXPECT_EQ(occurrences(all.out, "      codec    may be given\n"), 3u) << "all but spread: " << all.out;
+    EXPECT_EQ(occurrences(all.out, "      codec    may be given\n"), 4u) << "all but spread: " << all.out;
     const outcome o = plan({"stats", "--ranks=4", "--algorithm=bcube", "--codec=bf16"});
     EXPECT_TRUE(contains(o.err, "`gcoll_plan list` has a line 'codec' for the algorithms that do")) << o.err;
 }

@@ -94,6 +94,18 @@ def piped(command):
     return done.returncode, done.stdout, done.stderr
 
 
+def long_enough(command_of, size, power, seconds):
+    """A command of a size that takes at least so many seconds on this machine now, and its output in a pipe. Its time grows by about
+    that power of the size."""
+    while True:
+        begun = time.monotonic()
+        out = piped(command_of(size))
+        took = time.monotonic() - begun
+        if took >= seconds:
+            return command_of(size), out[1]
+        size = max(size + 1, int(size * min(4, (1.2 * seconds / max(took, 0.02)) ** (1 / power))))
+
+
 class Progress(unittest.TestCase):
     def tries_for(self, seconds):
         """How many tries take so long on this machine now."""
@@ -121,7 +133,7 @@ class Progress(unittest.TestCase):
         return percents
 
     def test_percent_and_time_on_a_terminal_and_the_same_output_as_in_a_pipe(self):
-        command = [PLAN] + SEARCH + ["--tries", str(self.tries_for(6))]
+        command = [PLAN] + SEARCH + ["--tries", str(self.tries_for(4.5))]
         begun = time.monotonic()
         status, terminal, writes, out = watch(command)
         took = time.monotonic() - begun
@@ -146,7 +158,7 @@ class Progress(unittest.TestCase):
         self.assertIn("best of", out)
 
     def test_narrow_terminals_and_those_without_codes(self):
-        command = [PLAN] + SEARCH + ["--tries", str(self.tries_for(4))]
+        command = [PLAN] + SEARCH + ["--tries", str(self.tries_for(3))]
         for columns, term in ((14, "dumb"), (6, "xterm")):
             _, terminal, writes, _ = watch(command, columns=columns, term=term) # the terminal refuses escape codes
             self.assertTrue(writes)
@@ -154,7 +166,7 @@ class Progress(unittest.TestCase):
             self.assertEqual([line.strip() for line in terminal.lines], [""])
 
     def test_results_on_the_terminal_are_not_mixed_with_the_line(self):
-        tries = self.tries_for(4)
+        tries = self.tries_for(3)
         command = [PLAN] + SEARCH + ["--operations", "2", "--tries", str(tries // 2)]
         status, terminal, writes, _ = watch(command, out_too=True)
         self.assertEqual(status, 0)
@@ -163,37 +175,24 @@ class Progress(unittest.TestCase):
         self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in wanted])
 
     def test_verify(self):
-        command = [PLAN, "verify", "--collective", "allreduce", "--algorithm", "ring,star,linear", "--ranks", "1-64",
-                   "--jobs", "1"]
-        ranks = 64
-        while True: # more ranks on a faster machine
-            begun = time.monotonic()
-            status, terminal, writes, _ = watch(command, out_too=True)
-            if time.monotonic() - begun > 4:
-                break
-            ranks = ranks * 5 // 4
-            command[7] = "1-%d" % ranks
+        command, out = long_enough(lambda ranks: [PLAN, "verify", "--collective", "allreduce", "--algorithm", "ring,star,linear",
+                                                  "--ranks", "1-%d" % ranks, "--jobs", "1"], 32, 4, 4)
+        status, terminal, writes, _ = watch(command, out_too=True)
         self.assertEqual(status, 0)
         self.check_lines(shown(writes), "verify")
-        self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in piped(command)[1].split("\n")])
+        self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in out.split("\n")])
 
     def test_compare_simulate_and_stats(self):
         for command, name in ((["compare", "--algorithm", "ring,linear", "--bytes", "64:1Mi:x2", "--ranks"], "compare"),
                               (["simulate", "--algorithm", "ring", "--bytes", "64:1Mi:x2", "--ranks"], "simulate"),
                               (["stats", "--algorithm", "ring", "--count", "64,128,256,512,1024,2048", "--ranks"], "stats")):
-            ranks = 60
-            while True:
-                run = [PLAN] + command + [str(ranks)]
-                begun = time.monotonic()
-                status, terminal, writes, _ = watch(run, out_too=True)
-                if time.monotonic() - begun > 2.7:
-                    break
-                ranks = ranks * 2
+            run, out = long_enough(lambda ranks, flags=command: [PLAN] + flags + [str(ranks)], 30, 2, 3)
+            status, terminal, writes, _ = watch(run, out_too=True)
             self.assertEqual(status, 0)
             self.assertTrue(all(LINE.match(line).group(1) == name for _, line in shown(writes)))
             self.assertTrue(shown(writes), command)
             self.assertEqual([line.rstrip() for line in terminal.lines],
-                             [line.rstrip() for line in piped(run)[1].split("\n")])
+                             [line.rstrip() for line in out.split("\n")])
 
     def test_scripts_show_the_same_line(self):
         command = ["bash", "-c", ". %s/scripts/progress.sh; export LC_ALL=C; progress_begin script 40; for ((i = 1; i <= 40; i++)); do "
@@ -246,7 +245,7 @@ class Progress(unittest.TestCase):
         path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "progress_test-%d.json" % os.getpid())
         try:
             status, terminal, writes, out = watch([BENCH, "--local", "12", "--transport", "inproc", "--network-out", path,
-                                                   "--time", "1s"])
+                                                   "--time", "0.4s"])
         finally:
             if os.path.exists(path):
                 os.remove(path)
