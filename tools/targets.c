@@ -117,7 +117,8 @@ bool tool_target_shape(const tool_options *o, const tool_target *target, uint32_
     if (!tool_shape_find(o, name, size, count, shape))
         return false;
     const gcoll_status status = has_asked(o, shape);
-    *applies = status == GCOLL_OK && (!a->applies || a->applies(&shape->problem) == GCOLL_OK);
+    const bool repeats = a->uses_tour && !shape->problem.tour && !target->is_named; /* the ring by rank */
+    *applies = status == GCOLL_OK && !repeats && (!a->applies || a->applies(&shape->problem) == GCOLL_OK);
     if (status == GCOLL_OK || (status == GCOLL_ERR_UNSUPPORTED && !target->is_named))
         return true;
     cli_complain("--%s", gcoll_last_error());
