@@ -254,6 +254,7 @@ TEST(PlanNetwork, OrderFindsTheRingOfFastLinks) {
         ASSERT_EQ(ring.status, 0) << ring.err;
         EXPECT_NEAR(number(records(ring)[0], "time_us"), 14 * message, 1e-3) << ring.out;
     }
+    EXPECT_TRUE(contains(plan({"compare", network, "--bytes=32Ki"}).out, " tour_ring: does not apply\n"));
     outcome tuning =
         plan({"order", network, "--bytes=32Ki", "--gamma=0.3ns", "--format=tuning", "--transport=shm"});
     ASSERT_EQ(tuning.status, 0) << tuning.err;
