@@ -3,8 +3,9 @@
  *
  * First a race finds the best algorithm by name, as --tune does, and auto is called a few hundred times, so
  * that it learns if it can. Then auto, the best, and auto again run in turn, there and back, in new rounds:
- * the winner of a race among many was partly lucky, so its own rounds do not count. The result is the median
- * of the rounds' ratios. The difference between the two runs of auto shows how large a difference must be on
+ * the winner of a race among many was partly lucky, so its own rounds do not count. All that happens in one
+ * placement of ranks on cores: what is learned is what is fastest in it. The result is the median of the
+ * rounds' ratios. The difference between the two runs of auto shows how large a difference must be on
  * this machine to mean anything.
  */
 #include <stdlib.h>
@@ -64,7 +65,9 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
     const bench_options *o = state->options;
     bench_field field = {0};
     bench_field three = {0};
+    bench_cores allowed;
     bool good = true;
+    bench_deal(state, &allowed);
     for (size_t i = 0; i < o->case_count && good; i++)
         if (o->cases[i].collective == collective)
             good = bench_field_add(&field, collective, o->cases[i].algorithm);
@@ -76,6 +79,7 @@ static bool check_point(bench_state *state, gcoll_collective collective, uint64_
         good = bench_teach(state, collective, bytes, field.at[0].us);
     for (uint32_t round = 0; good && goes_on(o, &three, round); round++)
         good = bench_field_round(state, &three, bytes, round % 2 != 0);
+    bench_release(state, &allowed);
     bench_point_progress(state, RACE_SHARE + (1 - RACE_SHARE) * bench_field_spent(&three) / DUEL_US);
     state->points++;
     cli_progress_hide();

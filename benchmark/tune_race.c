@@ -16,7 +16,6 @@
  * All ranks see the slowest rank's times, so they drop the same candidates without communication.
  */
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -141,10 +140,8 @@ static uint32_t place_of(uint32_t rank, uint32_t size, uint64_t seed) {
 }
 
 #ifdef __linux__
-typedef cpu_set_t cores;
-
-/* Deals ranks of one host out to the cores that they may run on. False: they stay where they are. */
-static bool deal(const bench_state *state, uint64_t seed, cores *allowed) {
+/* False: the ranks stay where they are. */
+static bool deal(const bench_state *state, uint64_t seed, bench_cores *allowed) {
     if (state->options->local == 0 || sched_getaffinity(0, sizeof *allowed, allowed) != 0)
         return false;
     uint32_t wanted = place_of(state->rank, state->options->size, seed) % (uint32_t)CPU_COUNT(allowed);
@@ -157,33 +154,43 @@ static bool deal(const bench_state *state, uint64_t seed, cores *allowed) {
     return sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
-static void release(const cores *allowed) {
+static void release(const bench_cores *allowed) {
     (void)sched_setaffinity(0, sizeof *allowed, allowed);
 }
 #else
-typedef int cores;
-
-static bool deal(const bench_state *state, uint64_t seed, cores *allowed) {
+static bool deal(const bench_state *state, uint64_t seed, bench_cores *allowed) {
     (void)state;
     (void)allowed;
     return seed == 0;
 }
 
-static void release(const cores *allowed) {
+static void release(const bench_cores *allowed) {
     (void)allowed;
 }
 #endif
 
+void bench_deal(bench_state *state, bench_cores *allowed) {
+    state->is_dealt = deal(state, ++state->deals, allowed);
+}
+
+void bench_release(bench_state *state, const bench_cores *allowed) {
+    if (state->is_dealt)
+        release(allowed);
+    state->is_dealt = false;
+}
+
 bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards) {
-    cores allowed;
-    const bool dealt = deal(state, ++state->deals, &allowed);
+    bench_cores allowed;
+    const bool stays = state->is_dealt;
     bool good = true;
+    if (!stays)
+        bench_deal(state, &allowed);
     for (size_t i = 0; i < field->count && good; i++) {
         bench_candidate *c = &field->at[backwards ? field->count - 1 - i : i];
         good = !c->alive || run_candidate(state, c, bytes);
     }
-    if (dealt)
-        release(&allowed);
+    if (!stays)
+        bench_release(state, &allowed);
     return good;
 }
 

@@ -2,6 +2,8 @@
 #ifndef GCOLL_BENCH_TUNE_RACE_H
 #define GCOLL_BENCH_TUNE_RACE_H
 
+#include <sched.h>
+
 #include "benchmark/state.h"
 
 #define BENCH_MOST_ROUNDS 75
@@ -28,6 +30,16 @@ typedef struct bench_field {
     size_t count;
 } bench_field;
 
+/* Cores that this process may run on. */
+#ifdef __linux__
+typedef cpu_set_t bench_cores;
+#else
+typedef int bench_cores;
+#endif
+/* Deals the ranks of a local job out to the cores, evenly and at random, and binds them there until
+ * bench_release; rounds in between do not deal. Does nothing for ranks that were started one by one. */
+void bench_deal(bench_state *state, bench_cores *allowed);
+void bench_release(bench_state *state, const bench_cores *allowed);
 /* One round: all candidates that are alive, one after the other, some calls each. False has been said. */
 bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards);
 /* Rounds with fewer and fewer, until those that are left are told apart or time is up. The fastest comes

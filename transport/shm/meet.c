@@ -116,6 +116,11 @@ static int map(gcoll_shm_pair *pair, int fd, size_t bytes) {
     pair->memory_bytes = bytes;
     /* A forked child has no part in it. Without this it would keep the memory, and harm nothing. */
     madvise(memory, bytes, MADV_DONTFORK);
+#ifdef MADV_POPULATE_WRITE
+    /* Else the first messages take a page fault for each page of the rings, on both sides, which makes a
+     * message of 16 KiB three times as slow. Linux before 5.14 refuses. */
+    madvise(memory, bytes, MADV_POPULATE_WRITE);
+#endif
     return 0;
 }
 
