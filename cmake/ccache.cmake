@@ -9,9 +9,11 @@ if(GCOLL_CCACHE AND NOT CMAKE_C_COMPILER_LAUNCHER AND NOT CMAKE_CXX_COMPILER_LAU
     set(gcoll_ccache "${GCOLL_CCACHE_PROGRAM}")
     # Paths below the source folder count as relative ones, so that clones share what they compile. The headers that are
     # compiled ahead need pch_defines and time_macros, and a flag of the compiler (test/CMakeLists.txt).
+    # No two builds compile C with the same flags, so what the preprocessor makes of it is of no use: depend mode does without.
     set(launcher env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
         CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1 "${gcoll_ccache}")
     set(CMAKE_C_COMPILER_LAUNCHER "${launcher}")
+    list(INSERT CMAKE_C_COMPILER_LAUNCHER 1 CCACHE_DEPEND=1)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${launcher}")
     set(CMAKE_CUDA_COMPILER_LAUNCHER "${launcher}")
   endif()
