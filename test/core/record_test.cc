@@ -427,7 +427,7 @@ TEST_P(Record, StepsAreWholeWhileTheyAreOverwritten) {
                 dumps++;
             }
         });
-        for (uint64_t number = 1; number <= gcoll_test::repeats(6000, 4500); number++)
+        for (uint64_t number = 1; number <= gcoll_test::repeats(6000, 2000); number++)
             EXPECT_GCOLL_OK(sum(context, 2 * (number % 5 + 1)));
         ends = true;
         other.join();

@@ -1,8 +1,8 @@
 # Tests of the core through the public headers: ranks are threads or processes.
-gcoll_test(collective_test PLAIN *Large* UNSANITIZED Sizes/Collectives.*_7 Sizes/Collectives.*_8 Some/Types*_8 Some/Lists.*_8 Sizes/Blocks.*_8 Sizes/Factors.*_7 All/ReduceScatterBuffers.*_7 All/ReduceScatterBuffers.*_8 All/ReduceScatterBuffers.*_9 Sizes/Collectives.*_13 Sizes/Collectives.*_16 Sizes/Collectives.*_17 THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* Sizes/SharedMemory*shm_3 - *Large*
+gcoll_test(collective_test PLAIN *Large* UNSANITIZED Sizes/Collectives.*_7 Sizes/Collectives.*_8 Some/Types*_8 Some/Lists.*_8 Sizes/Blocks.*_8 Sizes/Factors.*_7 All/ReduceScatterBuffers.*_7 All/ReduceScatterBuffers.*_8 All/ReduceScatterBuffers.*_9 Sizes/Collectives.*_13 Sizes/Collectives.*_16 Sizes/Collectives.*_17 THREADS *inproc_2 *inproc_3 *inproc_5 Some/Types*inproc* Some/Buffers*inproc* Sizes/SharedMemory*shm_3 - *Large* *Lists.*_5 *Lists.AllreduceOfLongVectors*_3 *Types*_8 *Factors.*_5
            LAYERS ${core_layers}
            SOURCES collective_test.cc block_collective_test.cc shared_memory_test.cc reduce_scatter_buffers_test.cc list_test.cc root_counts_test.cc factor_test.cc harness.cc SHARDS 4 COST 9)
-gcoll_test(core_test UNSANITIZED Some/UserOp.*_8 THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder* *ASlowReduction*
+gcoll_test(core_test UNSANITIZED Some/UserOp.*_8 THREADS *inproc* *Threads.* *Guards.* *Aborts.* *Contexts.* *Requests.* ContextsAlone.* Strangers.* - *TagsOutOfOrder* *ASlowReduction* *UserOp*_5 *UserOp*_8 *Refusals*_5
            LAYERS ${core_layers}
            SOURCES argument_test.cc call_test.cc choose_test.cc context_test.cc fit_test.cc fork_test.cc guard_test.cc mismatch_test.cc operation_test.cc pair_test.cc
                    refusal_test.cc region_test.cc rendezvous_test.cc request_test.cc store_text_test.cc thread_test.cc timeout_test.cc tuning_context_test.cc user_op_test.cc
@@ -26,7 +26,7 @@ if(TARGET PkgConfig::json_c) # reads the files, beside gcoll's own tool
   endforeach()
 endif()
 gcoll_test(stats_test THREADS * LAYERS ${core_layers} SOURCES stats_test.cc harness.cc COST 3)
-gcoll_test(codec_call_test UNSANITIZED Jobs/CodecCalls.*_8 THREADS *inproc_3 CodecRefusals.* LAYERS ${core_layers} SOURCES codec_test.cc harness.cc SHARDS 2 COST 6)
+gcoll_test(codec_call_test UNSANITIZED Jobs/CodecCalls.*_5 Jobs/CodecCalls.*_8 THREADS *inproc_3 CodecRefusals.* LAYERS ${core_layers} SOURCES codec_test.cc harness.cc SHARDS 2 COST 6)
 gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc TIMED COST 6)
 gcoll_test(encryption_test LAYERS ${core_layers} SOURCES encryption_test.cc harness.cc TIMED COST 10)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)
