@@ -23,7 +23,8 @@ typedef struct bench_state {
     bench_report report;
     uint32_t points; /* collectives at sizes that are done, of those that cli_progress_begin was told */
     uint64_t deals;  /* how often ranks were dealt out to cores */
-    bool is_dealt;   /* they stay where they are until bench_release */
+    bool is_dealt;   /* they stay where they are until bench_release, */
+    bool is_bound;   /* and this rank is bound to a core */
 } bench_state;
 
 /* Says how much of the present collective and size is done, 0 to 1. */

@@ -49,6 +49,11 @@ static size_t write_line(FILE *file, const char *text, size_t length) {
     return length + 1;
 }
 
+static bool is_tour(const char *line) {
+    line += strspn(line, " \t");
+    return strncmp(line, "tour", 4) == 0 && strchr(" \t", line[4]);
+}
+
 /* Writes the lines of what was there, but for the section that begins with the same line as `section`, and
  * then `section`, unless file is NULL. A tour, which is not measured here, stays unless `section` has one.
  * Returns the bytes of all. */
@@ -63,7 +68,7 @@ static size_t merge(FILE *file, const char *text, const char *section) {
             same = length == head && strncmp(text, section, head) == 0;
         if (!same)
             bytes += write_line(file, text, length);
-        else if (strncmp(text, "tour ", 5) == 0 && !strstr(section, "\ntour "))
+        else if (is_tour(text) && !strstr(section, "\ntour "))
             tour = text;
         text += length + (text[length] == '\n' ? 1 : 0);
     }

@@ -170,13 +170,14 @@ static void release(const bench_cores *allowed) {
 #endif
 
 void bench_deal(bench_state *state, bench_cores *allowed) {
-    state->is_dealt = deal(state, ++state->deals, allowed);
+    state->is_bound = deal(state, ++state->deals, allowed);
+    state->is_dealt = true;
 }
 
 void bench_release(bench_state *state, const bench_cores *allowed) {
-    if (state->is_dealt)
+    if (state->is_bound)
         release(allowed);
-    state->is_dealt = false;
+    state->is_bound = state->is_dealt = false;
 }
 
 bool bench_field_round(bench_state *state, bench_field *field, uint64_t bytes, bool backwards) {

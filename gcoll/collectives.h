@@ -423,8 +423,9 @@ GCOLL_API gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_colle
 
 /* Writes what auto goes by on this context, as the first lines of a section of a tuning file
  * (docs/tuning.md): "for" with transport and ranks, "cost" with the costs of messages and bytes, and "tour",
- * the order of ranks along a ring, if the context has it from a tuning file. The same on every rank. text has
- * room for `bytes` bytes; longer text is cut. GCOLL_ERR_INVALID: an argument is NULL. */
+ * the order of ranks along a ring, if the context has it from a tuning file. The same on every rank. 512
+ * bytes are enough, and 8 more for each rank of a tour. text has room for `bytes` bytes; longer text is cut.
+ * GCOLL_ERR_INVALID: an argument is NULL. */
 GCOLL_API gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes);
 
 GCOLL_END_DECLS

@@ -227,6 +227,8 @@ static const cli_flag rows[] = {
      .commands = ORDER},
     {"--format", "NAME", "table: words; json: a file for --plan", "table", CLI_WORD(format, formats),
      .commands = SHOW},
+    {"--local", "N", "of the tuning file: ranks that share processors with rank 0 (those of its host)", NULL,
+     CLI_WHOLE32(local_ranks, 1, GCOLL_MAX_RANKS), .commands = ORDER},
     {"--output", "FILE", "write there, not to standard output", NULL, CLI_TEXT(output)},
     {"--load", "FILE.so", "algorithms of your own; may be given 16 times", NULL, .read = tool_load},
     {"--help", NULL, "print this", NULL, CLI_SWITCH(help)},

@@ -42,6 +42,7 @@ typedef struct tool_options {
     uint64_t seed;              /* order */
     uint32_t tours;             /* order: tries of each search */
     uint32_t ports, node_ports, memory_ports, ranks_per_node;
+    uint32_t local_ranks; /* order: of the tuning file; 0: those of rank 0's host */
     cli_arrival arrival;
     tool_network network;
 

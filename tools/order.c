@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "algorithms/select/tuning_file.h"
 #include "tools/commands.h"
 #include "tools/json.h"
 #include "tools/output.h"
@@ -24,8 +25,7 @@
  * messages use leave room for others, of which the file says nothing. */
 #define NEAR 0.98
 
-#define MOST_RANKS     GCOLL_NETWORK_MAX_PLACES
-#define MOST_TRANSPORT 31 /* of a tuning file */
+#define MOST_RANKS GCOLL_NETWORK_MAX_PLACES
 
 /* An order and what it costs. */
 typedef struct priced {
@@ -141,39 +141,63 @@ static void print_json(const study *s, FILE *file, const priced *by_rank, const 
     json_object_put(object);
 }
 
-/* A section of a tuning file: the means of the network as costs, and the order found. */
-static void print_tuning(const study *s, FILE *file, const priced *by_rank, const priced *found) {
+/* Writes a tuning file: the means of the network as costs, and the order found. */
+static void write_tuning(const study *s, FILE *to, const priced *by_rank, const priced *found) {
     const tool_options *o = s->options;
     const tool_network *n = &o->network;
-    uint32_t local = 0;
-    for (uint32_t r = 0; r < s->size; r++)
+    uint32_t local = o->local_ranks;
+    for (uint32_t r = 0; r < s->size && o->local_ranks == 0; r++)
         local += n->host[r] == n->host[0];
-    fprintf(file,
+    fprintf(to,
             "gcoll-tuning 1\n# gcoll_plan order: a ring takes %.3f ms for an allreduce of %" PRIu64
             " bytes, by rank %.3f\n",
             MS * found->time_s, s->bytes, MS * by_rank->time_s);
-    fprintf(file, "for transport=%s ranks=%u local=%u\n", o->transport, s->size, local);
-    fprintf(file, "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f", NS * n->between.alpha,
-            PS * n->between.beta, 1e3 * o->gamma_ns);
+    fprintf(to, "for transport=%s ranks=%u local=%u\n", o->transport, s->size, local);
+    fprintf(to, "cost alpha_ns=%.0f beta_ps=%.0f gamma_ps=%.0f", NS * n->between.alpha, PS * n->between.beta,
+            1e3 * o->gamma_ns);
     if (n->most > 1 && n->hosts > 1)
-        fprintf(file, " host_alpha_ns=%.0f host_beta_ps=%.0f", NS * n->within.alpha, PS * n->within.beta);
-    fputs("\ntour", file);
+        fprintf(to, " host_alpha_ns=%.0f host_beta_ps=%.0f", NS * n->within.alpha, PS * n->within.beta);
+    fputs("\ntour", to);
     for (uint32_t i = 0; i < s->size; i++)
-        fprintf(file, " %u", found->ring.order[i]);
-    fputc('\n', file);
+        fprintf(to, " %u", found->ring.order[i]);
+    fputc('\n', to);
+}
+
+/* Prints it unless the library would refuse it, for its transport or its costs. False: it has been said. */
+static bool print_tuning(const study *s, FILE *file, const priced *by_rank, const priced *found) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *to = open_memstream(&text, &bytes);
+    gcoll_tuning check;
+    if (to)
+        write_tuning(s, to, by_rank, found);
+    bool good = to && fclose(to) == 0;
+    if (!good)
+        cli_complain("out of memory for %u ranks", s->size);
+    else if (gcoll_tuning_parse(text, bytes, "--format tuning", &check) == GCOLL_OK)
+        gcoll_tuning_free(&check);
+    else {
+        cli_complain("%s", gcoll_last_error());
+        good = false;
+    }
+    if (good)
+        fputs(text, file);
+    free(text);
+    return good;
 }
 
 static bool show(const study *s, const priced *by_rank, const priced *found) {
     FILE *file = tool_open_output(s->options);
     if (!file)
         return false;
+    bool good = true;
     if (s->options->format == TOOL_JSON)
         print_json(s, file, by_rank, found);
     else if (s->options->format == TOOL_TUNING)
-        print_tuning(s, file, by_rank, found);
+        good = print_tuning(s, file, by_rank, found);
     else
         print_table(s, file, by_rank, found);
-    return tool_close_output(s->options, file);
+    return tool_close_output(s->options, file) && good;
 }
 
 static bool run(study *s) {
@@ -199,12 +223,6 @@ int tool_order(const tool_options *o) {
     }
     if (o->ranks.values[0] < 2 || o->ranks.values[0] > MOST_RANKS) {
         cli_complain("--ranks: is %" PRIu64 "; allowed for order is 2 to %u", o->ranks.values[0], MOST_RANKS);
-        return CLI_USAGE;
-    }
-    const size_t length = strlen(o->transport);
-    if (length == 0 || length > MOST_TRANSPORT ||
-        strspn(o->transport, "abcdefghijklmnopqrstuvwxyz0123456789_") != length) {
-        cli_bad("--transport", o->transport, "1 to 31 of a-z 0-9 _");
         return CLI_USAGE;
     }
     if (o->format == TOOL_TUNING && o->ranks.values[0] != o->network.ranks) {

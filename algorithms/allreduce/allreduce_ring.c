@@ -39,7 +39,7 @@ static gcoll_ring_seat *make_seats(const gcoll_problem *problem, gcoll_ring_orde
     const uint32_t *tour = order == GCOLL_RING_TOUR ? problem->tour : NULL;
     gcoll_ring_seat *seats = calloc(problem->size, sizeof *seats);
     for (uint32_t i = 0; seats && i < problem->size; i++) {
-        seats[i].rank = tour ? tour[i] : i;
+        seats[i].rank = gcoll_tour_at(tour, i);
         seats[i].arrival_ns = sorted && problem->arrival_ns ? problem->arrival_ns[i] : 0;
     }
     if (seats && sorted && problem->arrival_ns)

@@ -216,20 +216,28 @@ static gcoll_status read_choose(reader *r) {
     return GCOLL_OK;
 }
 
+static uint32_t count_words(const char *text) {
+    uint32_t count = 0;
+    for (text += strspn(text, " \t\r"); *text; text += strspn(text, " \t\r"), count++)
+        text += strcspn(text, " \t\r");
+    return count;
+}
+
 /* "tour 0 4 5 1 2 6 3 7": each of the section's ranks once. text: what follows the first word. */
 static gcoll_status read_tour(reader *r, char *text) {
     gcoll_tuning_section *s = latest(r);
-    char allowed[64], *rest = NULL;
+    char allowed[48], found[32], *rest = NULL;
     uint32_t count = 0;
     if (!s || s->tour)
         return bad(r, "line", "tour", !s ? "'for' first" : "one line 'tour' after each 'for'");
-    if (strlen(text) < s->ranks) /* so memory is bounded by the file, not by a number in it */
-        return bad(r, "tour", "fewer", "each of the section's ranks once");
+    (void)snprintf(allowed, sizeof allowed, "each of 0 to %u once", s->ranks - 1);
+    (void)snprintf(found, sizeof found, "%u ranks", count_words(text));
+    if (count_words(text) < s->ranks) /* memory is bounded by the line, not by a number in the file */
+        return bad(r, "tour", found, allowed);
     s->tour = calloc(s->ranks, sizeof *s->tour);
     uint8_t *seen = calloc(s->ranks, sizeof *seen);
     gcoll_status status =
         s->tour && seen ? GCOLL_OK : gcoll_error(GCOLL_ERR_NO_MEMORY, "%s: no memory", r->name);
-    (void)snprintf(allowed, sizeof allowed, "each of 0 to %u once", s->ranks - 1);
     for (char *word = strtok_r(text, " \t\r", &rest); word && status == GCOLL_OK;
          word = strtok_r(NULL, " \t\r", &rest)) {
         uint64_t rank = 0;
@@ -239,7 +247,7 @@ static gcoll_status read_tour(reader *r, char *text) {
             s->tour[count++] = (uint32_t)rank;
     }
     free(seen);
-    return status == GCOLL_OK && count < s->ranks ? bad(r, "tour", "fewer", allowed) : status;
+    return status;
 }
 
 /* Cuts the line into words, in place. */

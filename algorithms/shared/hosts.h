@@ -4,6 +4,7 @@
 #define GCOLL_ALGORITHMS_HOSTS_H
 
 #include "algorithms/planners.h"
+#include "algorithms/shared/tour.h"
 
 /* The part of the ranks that send to another host when each rank sends to the next one along the tour; NULL:
  * in the order of ranks. */
@@ -12,7 +13,7 @@ static inline double gcoll_ring_crossing(const gcoll_problem *problem, const uin
     uint32_t crossing = 0;
     for (uint32_t i = 0; problem->node && i < size; i++)
         crossing +=
-            problem->node[tour ? tour[i] : i] != problem->node[tour ? tour[(i + 1) % size] : (i + 1) % size];
+            problem->node[gcoll_tour_at(tour, i)] != problem->node[gcoll_tour_at(tour, (i + 1) % size)];
     return (double)crossing / size;
 }
 

@@ -4,6 +4,11 @@
 
 #include "algorithms/planners.h"
 
+/* The rank at a position of a ring along the tour; NULL: in the order of ranks. */
+static inline uint32_t gcoll_tour_at(const uint32_t *tour, uint32_t position) {
+    return tour ? tour[position] : position;
+}
+
 /* A ring, and where this rank stands. */
 typedef struct gcoll_tour {
     const uint32_t *ranks; /* by position; NULL: in the order of ranks */
@@ -12,8 +17,7 @@ typedef struct gcoll_tour {
 
 /* The rank `distance` positions above or below this one; distance: at most size. */
 static inline uint32_t gcoll_tour_above(const gcoll_tour *tour, uint32_t distance) {
-    const uint32_t position = (tour->position + distance) % tour->size;
-    return tour->ranks ? tour->ranks[position] : position;
+    return gcoll_tour_at(tour->ranks, (tour->position + distance) % tour->size);
 }
 static inline uint32_t gcoll_tour_below(const gcoll_tour *tour, uint32_t distance) {
     return gcoll_tour_above(tour, tour->size - distance);

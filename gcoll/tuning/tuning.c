@@ -220,6 +220,17 @@ static void find_section(gcoll_context *context) {
                                               basis->local_ranks, &basis->exact);
 }
 
+/* A file that was made for these ranks, but not for how they share processors, is likely a mistake. */
+static void warn_of_tour(gcoll_context *context) {
+    const gcoll_basis *basis = context->basis;
+    const gcoll_tuning_section *s = basis->section;
+    if (s && s->tour && s->ranks == context->size && !basis->exact)
+        gcoll_log(context, GCOLL_LOG_WARNING,
+                  "tuning file '%s': line %u: its tour is not used: local is %u, and %u ranks share the "
+                  "processors of rank 0",
+                  basis->name, s->line, s->local, basis->local_ranks);
+}
+
 /* Takes the costs of the file's section, if it has any. */
 static void use_section(gcoll_basis *basis) {
     if (!basis->section || basis->section->cost_line == 0)
@@ -347,6 +358,7 @@ static gcoll_status decide(gcoll_context *context, const gcoll_fit *fit, uint32_
         status = fit->measure(context, node, &basis->cost, &basis->sharing, &basis->levels);
     if (basis->kind == GCOLL_BASIS_FILE) {
         find_section(context);
+        warn_of_tour(context);
         use_section(basis);
     }
     if (status == GCOLL_OK && context->size > 1)

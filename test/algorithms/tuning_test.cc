@@ -30,7 +30,8 @@ const std::string kGood = kFirst + "# of a machine\n\n"
                                    "choose allreduce 4Ki 1Mi ring:segment=64Ki\n"
                                    "\tchoose  barrier 0 - dissemination\n"
                                    "for ranks=2 transport=tcp\n"
-                                   "choose allreduce 100 - mine:x=1 linear";
+                                   "choose allreduce 100 - mine:x=1 linear\n"
+                                   "tour 1 0";
 
 TEST(TuningFile, IsRead) {
     Tuning tuning(kGood);
@@ -163,14 +164,14 @@ TEST(TuningFile, ErrorsNameLineAndField) {
         {kFirst + "tour 0 1", "line 2: line: found 'tour'; allowed: 'for' first"},
         {head + "tour 0 1 2 3 4 5 6 7\ntour 7 6 5 4 3 2 1 0",
          "line 4: line: found 'tour'; allowed: one line"},
-        {head + "tour", "line 3: tour: found 'fewer'; allowed: each of"},
-        {head + "tour 0 1 2 3 4 5 6 # 7", "line 3: tour: found 'fewer'; allowed: each of 0 to 7 once"},
+        {head + "tour", "line 3: tour: found '0 ranks'; allowed: each of 0 to 7 once"},
+        {head + "tour 0 1 2 3 4 5 6 # 7", "line 3: tour: found '7 ranks'; allowed: each of 0 to 7 once"},
         {head + "tour 0 1 2 3 4 5 6 6", "line 3: tour: found '6'; allowed: each of 0 to 7 once"},
         {head + "tour 0 1 2 3 4 5 6 7 0", "line 3: tour: found '0'; allowed: each of 0 to 7 once"},
         {head + "tour 0 1 2 3 4 5 6 8", "line 3: tour: found '8'; allowed: each of 0 to 7 once"},
         {head + "tour 0,1,2,3,4,5,6,7", "line 3: tour: found '0,1,2,3,4,5,6,7'"},
         {head + "tours 0 1 2 3 4 5 6 7", "line 3: line: found 'tours'; allowed: for, cost, choose, tour"},
-        {kFirst + "for transport=tcp ranks=1048576\ntour 0", "line 3: tour: found 'fewer'"},
+        {kFirst + "for transport=tcp ranks=1048576\ntour 0", "line 3: tour: found '1 ranks'"},
         {head + "choose allreduce 0 - auto", "line 3: algorithm: found 'auto'"},
         {head + "choose allreduce 0 - :r=2", "line 3: algorithm: found ':r=2'"},
         {head + "choose allreduce 0 - ring:speed=1", "line 3: ring has no option 'speed'"},

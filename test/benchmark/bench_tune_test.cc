@@ -46,7 +46,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     ASSERT_EQ(second.status, 0) << second.err;
     // A tour is not measured here, so it stays.
     std::string with_tour = file_text(path);
-    with_tour.insert(with_tour.find("\nchoose"), "\ntour 2 1 0");
+    with_tour.insert(with_tour.find("\nchoose"), "\n\ttour\t2 1 0");
     std::ofstream(path) << with_tour;
     outcome third = tune({"--local=3", "--transport=inproc", "--collective=allreduce", "--algorithm=linear"});
     ASSERT_EQ(third.status, 0) << third.err;
@@ -56,7 +56,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     EXPECT_TRUE(contains(text, "for transport=shm ranks=2 local=2\n")) << text;
     EXPECT_TRUE(contains(text, "choose allreduce 0 - linear\n")) << text;
     EXPECT_FALSE(contains(text, "broadcast")) << text;
-    EXPECT_EQ(count_of(text, "\ntour 2 1 0\n"), 1u) << text;
+    EXPECT_EQ(count_of(text, "\n\ttour\t2 1 0\n"), 1u) << text;
 
     for (const bool by_variable : {false, true}) {
         strings arguments = {"--local=3", "--transport=inproc", "--bytes=4Ki", "--iterations=2", "--verbose"};

@@ -79,11 +79,11 @@ if(gcoll_has_unsanitized)
   # Failures, recovery, groups and collectives in a job with a secret. Where there is encryption, which has one too, the gate has only
   # some of them.
   gcoll_test_again(secret "plain_tests;timed" "${secret}" "failure_test '*'" "collective_test '*Sums/tcp_3:*Sums/shm_3'")
-  set(beside plain_tests)
+  set(beside "plain_tests;timed")
   if(gcoll_has_openssl)
-    set(beside "")
+    set(beside timed)
   endif()
-  gcoll_test_again(secret "${beside};timed" "${secret}" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'")
+  gcoll_test_again(secret "${beside}" "${secret}" "recovery_test '*'" "grow_test '*'" "group_test '*tcp*'")
   if(gcoll_has_openssl)
     gcoll_test_again(encrypted "plain_tests;timed" "${encrypted}" "failure_test '*'" "recovery_test '*'" "soak_test '*'"
       "grow_test '*'" "group_test '*tcp*'")

@@ -178,7 +178,7 @@ bool by_layout(const gcoll_algorithm &algorithm, const Operation &operation) {
     gcoll_problem problem = operation.of(0), hostless = problem;
     gcoll_cost cost{}, without{};
     hostless.node = nullptr;
-    if (!operation.arrival.empty() || !operation.tour.empty() ||
+    if (!operation.arrival.empty() || (algorithm.uses_tour && !operation.tour.empty()) ||
         (algorithm.applies && algorithm.applies(&hostless) != GCOLL_OK))
         return true;
     algorithm.cost(&problem, &cost);

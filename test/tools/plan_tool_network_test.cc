@@ -182,7 +182,6 @@ TEST(PlanNetwork, MistakesOnTheCommandLineAreNamed) {
         {{"order", network, "--tries=0"}, "--tries: is '0'"},
         {{"order", network, "--ranks=3", "--format=tuning"},
          "--ranks: is 3; allowed for a tuning file is 4, all of"},
-        {{"order", network, "--format=tuning", "--transport=a b"}, "--transport: is 'a b'"},
         {{"simulate", network, "--tour=0,1,2"},
          "--tour: has 3 ranks; allowed with 4 ranks is each of them once"},
         {{"simulate", network, "--tour=0,1,2,2"}, "--tour[3] is 2, allowed is each of 0 to 3 once"},
@@ -253,6 +252,13 @@ TEST(PlanNetwork, OrderFindsTheRingOfFastLinks) {
                      "--tour=" + list, "--format=json"});
         ASSERT_EQ(ring.status, 0) << ring.err;
         EXPECT_NEAR(number(records(ring)[0], "time_us"), 14 * message, 1e-3) << ring.out;
+    }
+    EXPECT_TRUE(contains(plan({"order", network, "--format=tuning", "--local=4"}).out, " ranks=8 local=4\n"));
+    for (const char *wrong : {"--transport=TCP", "--transport=a b", "--local=9"}) {
+        const outcome refused = plan({"order", network, "--format=tuning", wrong});
+        EXPECT_EQ(refused.status, 1) << wrong;
+        EXPECT_TRUE(contains(refused.err, "--format tuning: line 3: ")) << refused.err;
+        EXPECT_EQ(refused.out, "");
     }
     EXPECT_TRUE(contains(plan({"compare", network, "--bytes=32Ki"}).out, " tour_ring: does not apply\n"));
     outcome tuning =

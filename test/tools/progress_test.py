@@ -94,15 +94,16 @@ def piped(command):
     return done.returncode, done.stdout, done.stderr
 
 
-def long_enough(command_of, size, power, seconds):
-    """A command of a size that takes at least so many seconds on this machine now, and its output in a pipe. Its time grows by about
-    that power of the size."""
+def watch_long_enough(command_of, size, power, seconds):
+    """Watches a command that takes at least so many seconds, of the size that this needs on this machine now. Its time grows by about
+    that power of the size. Returns the command, the terminal, and what was written to it."""
     while True:
         begun = time.monotonic()
-        out = piped(command_of(size))
+        status, terminal, writes, _ = watch(command_of(size), out_too=True)
         took = time.monotonic() - begun
+        assert status == 0, terminal.lines
         if took >= seconds:
-            return command_of(size), out[1]
+            return command_of(size), terminal, writes
         size = max(size + 1, int(size * min(4, (1.2 * seconds / max(took, 0.02)) ** (1 / power))))
 
 
@@ -158,7 +159,7 @@ class Progress(unittest.TestCase):
         self.assertIn("best of", out)
 
     def test_narrow_terminals_and_those_without_codes(self):
-        command = [PLAN] + SEARCH + ["--tries", str(self.tries_for(3))]
+        command = [PLAN] + SEARCH + ["--tries", str(self.tries_for(4))]
         for columns, term in ((14, "dumb"), (6, "xterm")):
             _, terminal, writes, _ = watch(command, columns=columns, term=term) # the terminal refuses escape codes
             self.assertTrue(writes)
@@ -166,7 +167,7 @@ class Progress(unittest.TestCase):
             self.assertEqual([line.strip() for line in terminal.lines], [""])
 
     def test_results_on_the_terminal_are_not_mixed_with_the_line(self):
-        tries = self.tries_for(3)
+        tries = self.tries_for(4)
         command = [PLAN] + SEARCH + ["--operations", "2", "--tries", str(tries // 2)]
         status, terminal, writes, _ = watch(command, out_too=True)
         self.assertEqual(status, 0)
@@ -175,24 +176,21 @@ class Progress(unittest.TestCase):
         self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in wanted])
 
     def test_verify(self):
-        command, out = long_enough(lambda ranks: [PLAN, "verify", "--collective", "allreduce", "--algorithm", "ring,star,linear",
-                                                  "--ranks", "1-%d" % ranks, "--jobs", "1"], 32, 4, 4)
-        status, terminal, writes, _ = watch(command, out_too=True)
-        self.assertEqual(status, 0)
+        command, terminal, writes = watch_long_enough(lambda ranks: [
+            PLAN, "verify", "--collective", "allreduce", "--algorithm", "ring,star,linear", "--ranks", "1-%d" % ranks, "--jobs", "1"],
+            32, 4, 3.5)
         self.check_lines(shown(writes), "verify")
-        self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in out.split("\n")])
+        self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in piped(command)[1].split("\n")])
 
     def test_compare_simulate_and_stats(self):
         for command, name in ((["compare", "--algorithm", "ring,linear", "--bytes", "64:1Mi:x2", "--ranks"], "compare"),
                               (["simulate", "--algorithm", "ring", "--bytes", "64:1Mi:x2", "--ranks"], "simulate"),
                               (["stats", "--algorithm", "ring", "--count", "64,128,256,512,1024,2048", "--ranks"], "stats")):
-            run, out = long_enough(lambda ranks, flags=command: [PLAN] + flags + [str(ranks)], 30, 2, 3)
-            status, terminal, writes, _ = watch(run, out_too=True)
-            self.assertEqual(status, 0)
+            run, terminal, writes = watch_long_enough(lambda ranks, flags=command: [PLAN] + flags + [str(ranks)], 30, 2, 2.7)
             self.assertTrue(all(LINE.match(line).group(1) == name for _, line in shown(writes)))
             self.assertTrue(shown(writes), command)
             self.assertEqual([line.rstrip() for line in terminal.lines],
-                             [line.rstrip() for line in out.split("\n")])
+                             [line.rstrip() for line in piped(run)[1].split("\n")])
 
     def test_scripts_show_the_same_line(self):
         command = ["bash", "-c", ". %s/scripts/progress.sh; export LC_ALL=C; progress_begin script 40; for ((i = 1; i <= 40; i++)); do "
