@@ -435,7 +435,8 @@ typedef struct gcoll_algorithm {
     bool uses_arrival; /* uses the problem's `arrival_ns`, which a context with a monitor sets
                         * (gcoll/arrival.h); without it all ranks are assumed to come together */
     bool uses_tour;    /* uses the problem's `tour`, which a context has from the line `tour` of a tuning file
-                        * (docs/tuning.md); without one it goes by rank, and selection leaves the row out */
+                        * (docs/tuning.md); without one it goes by rank. A context refuses it without a tour, and
+                        * auto leaves it out */
     bool takes_order; /* builds the tree that the problem's `order` names. The planner then sees all `buffers`
                        * of the process: it reads IN[k] and writes OUT[k] of each */
     bool takes_codec; /* plans problems with a codec: one rank has each element of the result first, and all

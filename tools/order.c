@@ -24,6 +24,11 @@
 /* An order by the slowest link replaces one by the sum only if it is faster by so much: links that few
  * messages use leave room for others, of which the file says nothing. */
 #define NEAR 0.98
+/* If hosts have several ranks, the first order visits each host once, and others replace it only if they are
+ * faster by so much: ranks share their host's link when they are measured, so that times of its links differ
+ * by chance. Of 11 measurements at 200 Mbit/s, 8 gave orders of links that visit a host twice, 5 % faster by
+ * simulation and half as fast when they ran. */
+#define NEAR_BY_HOST 0.8
 
 #define MOST_RANKS GCOLL_NETWORK_MAX_PLACES
 
@@ -78,16 +83,45 @@ static bool price(study *s, priced *p) {
     return simulation;
 }
 
-/* Searches the shortest tour with links to a power, and keeps it if its allreduce takes less than `share` of
- * what the one found takes. */
-static bool search(study *s, int power, double share, priced *found) {
+/* Links between hosts get the mean of all links between the two, and links within a host no length: so a tour
+ * visits each host once. */
+static bool measure_hosts(study *s) {
+    const tool_network *n = &s->options->network;
+    const size_t hosts = n->hosts;
+    double *sum = calloc(hosts * hosts, sizeof *sum), *count = calloc(hosts * hosts, sizeof *count);
+    const bool good = sum && count;
+    if (!good)
+        cli_complain("out of memory for %u hosts", n->hosts);
+    for (int pass = 0; pass < 2 && good; pass++)
+        for (uint32_t a = 0; a < s->size; a++)
+            for (uint32_t b = 0; b < s->size; b++) {
+                const size_t link = (size_t)a * s->size + b, between = n->host[a] * hosts + n->host[b];
+                if (pass == 0) {
+                    sum[between] += s->seconds[link];
+                    count[between]++;
+                } else {
+                    s->lengths[link] = n->host[a] == n->host[b] ? 0 : sum[between] / count[between];
+                }
+            }
+    free(sum);
+    free(count);
+    return good;
+}
+
+/* The length of a link is its time to a power. */
+static void measure_links(study *s, int power) {
     const size_t pairs = (size_t)s->size * s->size;
     double most = 0;
-    priced tried;
     for (size_t i = 0; i < pairs; i++)
         most = fmax(most, s->seconds[i]);
     for (size_t i = 0; i < pairs; i++)
         s->lengths[i] = most > 0 ? pow(s->seconds[i] / most, power) : 0;
+}
+
+/* Searches the shortest tour by the lengths, and keeps it if its allreduce takes less than `share` of what
+ * the one found takes. */
+static bool search(study *s, double share, priced *found) {
+    priced tried;
     if (!tool_ring_create(s->size, &tried.ring))
         return false;
     bool good = tool_tour_search(s->lengths, s->size, s->options->tours, s->options->seed, tried.ring.order);
@@ -204,7 +238,17 @@ static bool run(study *s) {
     priced by_rank = {0}, found = {0};
     bool good = prepare(s) && tool_ring_create(s->size, &by_rank.ring) &&
                 tool_ring_create(s->size, &found.ring) && price(s, &by_rank) && price(s, &found);
-    good = good && search(s, 1, 1, &found) && search(s, POWER, NEAR, &found);
+    const bool shares = s->options->network.most > 1;
+    if (good && shares)
+        good = measure_hosts(s) && search(s, 1, &found);
+    if (good) {
+        measure_links(s, 1);
+        good = search(s, shares ? NEAR_BY_HOST : 1, &found);
+    }
+    if (good) {
+        measure_links(s, POWER);
+        good = search(s, shares ? NEAR_BY_HOST : NEAR, &found);
+    }
     good = good && show(s, &by_rank, &found);
     tool_ring_free(&by_rank.ring);
     tool_ring_free(&found.ring);

@@ -162,6 +162,8 @@ static void apply_codec(const gcoll_codec *codec, gcoll_cost *cost, gcoll_load *
 
 /* Whether the algorithm may be taken with the options being tried; fills in the cost. */
 static gcoll_status judge(search *s, const gcoll_algorithm *algorithm, gcoll_candidate *candidate) {
+    if (algorithm->uses_tour && !s->problem.tour)
+        return refuse(candidate, GCOLL_ERR_UNSUPPORTED, "no tour is given");
     if (algorithm->applies) {
         gcoll_status status = algorithm->applies(&s->problem);
         if (status == GCOLL_ERR_NO_MEMORY)

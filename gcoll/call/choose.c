@@ -305,6 +305,12 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     if (choice->segment_bytes > 0 && problem->segment == 0)
         problem->segment = 1; /* a segment has at least one element */
 
+    if (choice->algorithm->uses_tour && !common->tour)
+        return gcoll_error(
+            GCOLL_ERR_UNSUPPORTED,
+            "algorithm: %s goes along a tour, and this context has none; allowed with a line 'tour' in a "
+            "tuning file for its transport, ranks and local",
+            choice->algorithm->name);
     /* `claims` and `cost` are only defined if `applies` accepts the problem. */
     if (choice->algorithm->applies)
         status = choice->algorithm->applies(common);

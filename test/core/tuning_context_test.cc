@@ -117,21 +117,37 @@ TEST(File, ATourIsForTheRingsOfItsJob) {
             ASSERT_GCOLL_OK(gcoll_context_split(context, 0, static_cast<int32_t>(4 - rank), &group));
             EXPECT_EQ(lines(group).find("tour"), std::string::npos) << lines(group);
             EXPECT_EQ(explained(group, 10000).find("tour_ring"), std::string::npos);
-            for (gcoll_context *c : {context, other, group}) {
-                std::vector<float> data(10000);
-                const std::vector<double> want = small_sums(4, data.size());
+            const std::vector<double> want = small_sums(4, 10000);
+            for (gcoll_context *c : {context, other}) {
+                EXPECT_NE(explained(c, 10000).find("\n  tour_ring "), std::string::npos)
+                    << explained(c, 10000);
+                std::vector<float> data(10000), all(40000), part(2500);
                 gcoll_allreduce_options options;
+                gcoll_collective_options others;
                 gcoll_allreduce_options_init(&options);
-                if (c != group)
-                    EXPECT_NE(explained(c, data.size()).find("\n  tour_ring "), std::string::npos)
-                        << explained(c, data.size());
-                options.algorithm = "tour_ring";
+                gcoll_collective_options_init(&others);
+                options.algorithm = others.algorithm = "tour_ring";
                 for (uint64_t i = 0; i < data.size(); i++)
                     data[i] = small(rank, i);
-                EXPECT_GCOLL_OK(gcoll_allreduce(c, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
+                ASSERT_GCOLL_OK(
+                    gcoll_allgather(c, data.data(), all.data(), data.size(), GCOLL_FLOAT32, &others));
+                ASSERT_GCOLL_OK(gcoll_reduce_scatter(c, data.data(), part.data(), data.size() / 4,
+                                                     GCOLL_FLOAT32, GCOLL_SUM, &others));
+                ASSERT_GCOLL_OK(gcoll_allreduce(c, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
                                                 GCOLL_SUM, &options));
-                for (uint64_t i = 0; i < data.size(); i++)
+                for (uint64_t i = 0; i < data.size(); i++) {
                     ASSERT_EQ(data[i], static_cast<float>(want[i]));
+                    for (uint32_t from = 0; from < 4; from++)
+                        ASSERT_EQ(all[from * data.size() + i], small(from, i));
+                    if (i < part.size())
+                        ASSERT_EQ(part[i], static_cast<float>(want[rank * part.size() + i]));
+                }
+                ASSERT_EQ(gcoll_allreduce(group, nullptr, data.data(), 1, GCOLL_FLOAT32, GCOLL_SUM, &options),
+                          GCOLL_ERR_UNSUPPORTED);
+                EXPECT_NE(std::string(gcoll_last_error())
+                              .find("tour_ring goes along a tour, and this context has none"),
+                          std::string::npos)
+                    << gcoll_last_error();
             }
             gcoll_context_destroy(group);
             gcoll_context_destroy(other);

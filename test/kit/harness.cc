@@ -75,7 +75,8 @@ std::vector<std::string> algorithms(const char *collective) {
     std::vector<std::string> names;
     const char *name = nullptr;
     for (uint32_t i = 0; gcoll_algorithm_at(collective, i, &name, nullptr) == GCOLL_OK; i++)
-        names.push_back(name);
+        if (std::string(name) != "tour_ring") // needs a tuning file: tuning_context_test
+            names.push_back(name);
     return names;
 }
 
