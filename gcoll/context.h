@@ -47,7 +47,8 @@
  * connected ranks are told at once and pass it on. gcoll_context_destroy still returns in bounded time. An
  * error in an argument breaks nothing. A rank that runs out of memory or descriptors in a collective breaks
  * the context too, because the others wait for it: every rank then gets GCOLL_ERR_NO_MEMORY, and the rank
- * that ran out is the culprit.
+ * that ran out is the culprit. If it has no memory to tell them so, others get GCOLL_ERR_PEER, with the same
+ * culprit.
  *
  * Parameters that functions of contexts do not describe themselves:
  *
