@@ -114,12 +114,19 @@ static bool add_case(bench_options *o, gcoll_collective collective, const char *
     return true;
 }
 
+/* Only a tuning file has a tour. */
+static bool may_have_tour(const bench_options *o) {
+    const char *variable = getenv("GCOLL_TUNING");
+    return o->tuning || (variable && variable[0] != '\0');
+}
+
 static bool add_all(bench_options *o, gcoll_collective collective) {
     const char *name;
     for (uint32_t i = 0; (name = bench_algorithm_at(o, collective, i)); i++) {
         /* In host memory these are what others are. */
         const bool is_other = !o->on_device && strncmp(name, "cuda_", 5) == 0;
-        if (!is_other && !add_case(o, collective, name, true))
+        const bool lacks_tour = !may_have_tour(o) && strcmp(name, "tour_ring") == 0;
+        if (!is_other && !lacks_tour && !add_case(o, collective, name, true))
             return false;
     }
     return true;

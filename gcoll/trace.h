@@ -20,8 +20,8 @@ GCOLL_BEGIN_DECLS
  * while the context exists, also while another thread is inside a call of the context. The file has no cause,
  * and lanes as far as they are known (gcoll/stats.h): the one that a context writes when it breaks has both,
  * and why lanes are no better. Sends nothing, and does not wait for other ranks. GCOLL_ERR_INVALID: an
- * argument is NULL or empty; GCOLL_ERR_IO: the file cannot be written, and why; GCOLL_ERR_STATE: the recorder
- * is off. */
+ * argument is NULL or empty, or `path` is no regular file; GCOLL_ERR_IO: the file cannot be written, and why;
+ * GCOLL_ERR_STATE: the recorder is off. */
 GCOLL_API gcoll_status gcoll_context_dump(gcoll_context *context, const char *path);
 
 GCOLL_END_DECLS

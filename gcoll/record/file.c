@@ -13,6 +13,11 @@
 gcoll_status gcoll_record_write_file(const char *path, unsigned mode, gcoll_record_write_fn write,
                                      const void *arg) {
     char part[PATH_ROOM];
+    struct stat is;
+    /* A device such as /dev/null would be replaced, for all programs, if the caller may do so. */
+    if (stat(path, &is) == 0 && !S_ISREG(is.st_mode) && !S_ISDIR(is.st_mode))
+        return gcoll_error(GCOLL_ERR_INVALID,
+                           "path: '%s' is a device, pipe or socket; allowed is a regular file", path);
     if ((size_t)snprintf(part, sizeof part, "%s.XXXXXX", path) >= sizeof part)
         return gcoll_error(GCOLL_ERR_INVALID, "path: is longer than %d bytes", PATH_ROOM - 8);
     const int fd = mkostemp(part, O_CLOEXEC);

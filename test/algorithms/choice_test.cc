@@ -57,8 +57,8 @@ TEST(Choice, RejectsAndSaysWhy) {
     struct {
         const char *text, *says;
     } cases[] = {
-        {"", "allowed are auto, ring"},
-        {"rin", "allowed are auto, ring"},
+        {"", "allowed are auto, tour_ring, ring"},
+        {"rin", "allowed are auto, tour_ring, ring"},
         {"rings", "'rings'"},
         {"binomial", "'binomial'"}, // another collective's
         {"ring:", "key=value"},

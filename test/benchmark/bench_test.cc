@@ -493,20 +493,16 @@ TEST_P(Everything, ByFiveRanks) {
     }
     const char *name = nullptr;
     size_t known = 0;
-    std::string said;
     for (uint32_t i = 0; gcoll_algorithm_at(collective, i, &name, nullptr) == GCOLL_OK; i++) {
         if (std::string(name).rfind("cuda_", 0) == 0)
-            continue;                           // in host memory it is another one
-        if (std::string(name) == "tour_ring") { // there is no tour
-            said = std::string("gcoll_bench: ") + collective + " by tour_ring is left out: ";
-            continue;
-        }
+            continue; // in host memory it is another one
+        if (std::string(name) == "tour_ring")
+            continue; // there is no tour
         EXPECT_EQ(found[name], number == GCOLL_BARRIER ? 1 : 4) << name;
         known++;
     }
     EXPECT_EQ(found.size(), known);
-    EXPECT_EQ(result.err.substr(0, said.size()), said) << result.err;
-    EXPECT_EQ(lines(result.err).size(), said.empty() ? 0u : 1u) << result.err;
+    EXPECT_EQ(result.err, "");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Everything,

@@ -4,6 +4,8 @@
 #include "test/kit/sanitizer.h"
 #include "test/kit/variable.h"
 
+#include <sys/stat.h>
+
 #include <csignal>
 
 #include <atomic>
@@ -462,16 +464,24 @@ TEST_F(Records, WithoutARecorderNothingIsWritten) {
 }
 
 TEST_F(Records, BadArgumentsAndPathsAreNamed) {
-    run_threads(
-        1, "inproc",
-        [&](uint32_t, gcoll_context *context) {
-            EXPECT_EQ(gcoll_context_dump(nullptr, "x"), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_dump(context, nullptr), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_dump(context, ""), GCOLL_ERR_INVALID);
-            EXPECT_EQ(gcoll_context_dump(context, "/nowhere/at/all"), GCOLL_ERR_IO);
-            EXPECT_NE(std::string(gcoll_last_error()).find("cannot write '/nowhere/at/all"),
-                      std::string::npos);
-        });
+    Folder here;
+    run_threads(1, "inproc", [&](uint32_t, gcoll_context *context) {
+        EXPECT_EQ(gcoll_context_dump(nullptr, "x"), GCOLL_ERR_INVALID);
+        EXPECT_EQ(gcoll_context_dump(context, nullptr), GCOLL_ERR_INVALID);
+        EXPECT_EQ(gcoll_context_dump(context, ""), GCOLL_ERR_INVALID);
+        EXPECT_EQ(gcoll_context_dump(context, "/nowhere/at/all"), GCOLL_ERR_IO);
+        EXPECT_NE(std::string(gcoll_last_error()).find("cannot write '/nowhere/at/all"), std::string::npos);
+        // What is no file, as /dev/null, stays what it is.
+        const std::string pipe = here.path() + "/pipe";
+        struct stat is;
+        ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+        EXPECT_EQ(gcoll_context_dump(context, pipe.c_str()), GCOLL_ERR_INVALID);
+        EXPECT_NE(std::string(gcoll_last_error()).find("pipe' is a device, pipe or socket"),
+                  std::string::npos)
+            << gcoll_last_error();
+        ASSERT_EQ(stat(pipe.c_str(), &is), 0);
+        EXPECT_TRUE(S_ISFIFO(is.st_mode));
+    });
 }
 
 } // namespace

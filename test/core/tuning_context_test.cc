@@ -155,6 +155,28 @@ TEST(File, ATourIsForTheRingsOfItsJob) {
     }
 }
 
+TEST(File, ATourForAnotherPlacementIsNotUsedWithoutAWord) {
+    Folder folder;
+    const std::string path =
+        file_in(folder, "gcoll-tuning 1\nfor transport=inproc ranks=2 local=1\ntour 1 0\n");
+    std::string logs[2];
+    Job job = job_of(2, "inproc", nullptr);
+    job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
+        options->tuning = path.c_str();
+        options->log_arg = &logs[rank];
+        options->log = [](void *arg, gcoll_log_level, const char *text) {
+            static_cast<std::string *>(arg)->append(text).append("\n");
+        };
+    };
+    run_threads(job, [](uint32_t, gcoll_context *context) {
+        EXPECT_EQ(explained(context, 10000).find("tour_ring"), std::string::npos);
+    });
+    EXPECT_NE(
+        logs[0].find("line 2: its tour is not used: local is 1, and 2 ranks share the processors of rank 0"),
+        std::string::npos)
+        << logs[0];
+}
+
 TEST(File, DecidesWhereItKnowsTheShape) {
     Folder folder;
     std::string path = file_in(folder, kFile), gone = folder.path() + "/gone";
