@@ -386,6 +386,7 @@ def rank_minority():
 
 def rank_raise():
     with gcoll.Context.from_env() as context:
+        context.barrier()  # else others may still be in from_env
         if context.rank == 1:
             raise RuntimeError("my fault")
         try:
