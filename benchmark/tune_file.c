@@ -54,9 +54,9 @@ static bool is_tour(const char *line) {
     return strncmp(line, "tour", 4) == 0 && strchr(" \t", line[4]);
 }
 
-/* Writes the lines of what was there, but for the section that begins with the same line as `section`, and
- * then `section`, unless file is NULL. A tour, which is not measured here, stays unless `section` has one.
- * Returns the bytes of all. */
+/* Merges a section into the text of a tuning file: `section` takes the place of the one for the same job, and
+ * all other lines stay. The old section's tour stays too, unless `section` has one, as --tune measures none.
+ * Writes the result to the file; if that is NULL, nothing is written. Returns the result's size in bytes. */
 static size_t merge(FILE *file, const char *text, const char *section) {
     const size_t head = strcspn(section, "\n");
     const char *tour = NULL;

@@ -83,9 +83,9 @@ static bool price(study *s, priced *p) {
     return simulation;
 }
 
-/* Links between hosts get the mean of all links between the two, and links within a host no length: so a tour
- * visits each host once. */
-static bool measure_hosts(study *s) {
+/* Sets the lengths of links by host: a link between two hosts gets the mean time of all links between them,
+ * and a link within a host gets 0. The shortest tour then visits each host once. */
+static bool set_lengths_by_host(study *s) {
     const tool_network *n = &s->options->network;
     const size_t hosts = n->hosts;
     double *sum = calloc(hosts * hosts, sizeof *sum), *count = calloc(hosts * hosts, sizeof *count);
@@ -108,8 +108,8 @@ static bool measure_hosts(study *s) {
     return good;
 }
 
-/* The length of a link is its time to a power. */
-static void measure_links(study *s, int power) {
+/* Sets the length of each link to its time, raised to a power. */
+static void set_lengths_by_link(study *s, int power) {
     const size_t pairs = (size_t)s->size * s->size;
     double most = 0;
     for (size_t i = 0; i < pairs; i++)
@@ -118,8 +118,8 @@ static void measure_links(study *s, int power) {
         s->lengths[i] = most > 0 ? pow(s->seconds[i] / most, power) : 0;
 }
 
-/* Searches the shortest tour by the lengths, and keeps it if its allreduce takes less than `share` of what
- * the one found takes. */
+/* Searches the tour with the least sum of study.lengths. It replaces *found if its simulated allreduce takes
+ * less than `share` of the time of the allreduce of *found. */
 static bool search(study *s, double share, priced *found) {
     priced tried;
     if (!tool_ring_create(s->size, &tried.ring))
@@ -197,7 +197,8 @@ static void write_tuning(const study *s, FILE *to, const priced *by_rank, const 
     fputc('\n', to);
 }
 
-/* Prints it unless the library would refuse it, for its transport or its costs. False: it has been said. */
+/* Prints the tuning file if the library accepts it. The library may refuse the transport or the costs. False:
+ * the error has been said. */
 static bool print_tuning(const study *s, FILE *file, const priced *by_rank, const priced *found) {
     char *text = NULL;
     size_t bytes = 0;
@@ -240,13 +241,13 @@ static bool run(study *s) {
                 tool_ring_create(s->size, &found.ring) && price(s, &by_rank) && price(s, &found);
     const bool shares = s->options->network.most > 1;
     if (good && shares)
-        good = measure_hosts(s) && search(s, 1, &found);
+        good = set_lengths_by_host(s) && search(s, 1, &found);
     if (good) {
-        measure_links(s, 1);
+        set_lengths_by_link(s, 1);
         good = search(s, shares ? NEAR_BY_HOST : 1, &found);
     }
     if (good) {
-        measure_links(s, POWER);
+        set_lengths_by_link(s, POWER);
         good = search(s, shares ? NEAR_BY_HOST : NEAR, &found);
     }
     good = good && show(s, &by_rank, &found);

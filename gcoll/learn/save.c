@@ -88,9 +88,9 @@ static bool is_tour(const char *line) {
     return strncmp(line, "tour", 4) == 0 && strchr(" \t", line[4]);
 }
 
-/* Copies the file's text but for the section that it has for the same job, and adds `section`. A tour, which
- * is not learned here, stays unless `section` has one. NULL: the last error says why, or there is no memory.
- */
+/* Merges a section into the file's text: `section` takes the place of the one for the same job, and all other
+ * lines stay. The old section's tour stays too, unless `section` has one, as no tour is learned. NULL: the
+ * last error says why, or there is no memory. */
 static char *merge(const char *path, const char *section) {
     char *old = calloc(1, GCOLL_TUNING_BYTES_MAX + 2);
     const size_t room = GCOLL_TUNING_BYTES_MAX + strlen(section) + 4;
