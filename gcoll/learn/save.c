@@ -188,8 +188,11 @@ void gcoll_learn_save(gcoll_context *context) {
     if (!learn || context->rank != 0 || !path || !path[0] || gcoll_is_forked(context))
         return;
     const uint32_t count = list_sites(learn, sites);
-    if (count == 0)
+    if (count == 0) {
+        gcoll_log(context, GCOLL_LOG_INFO, "%s: nothing goes to %s, as no algorithm was settled on yet",
+                  VARIABLE, path);
         return;
+    }
     const size_t head =
         HEAD_BYTES + (gcoll_basis_tour(context->basis) ? context->size * (size_t)RANK_BYTES : 0);
     const size_t room = head + count * (GCOLL_ALGORITHM_TEXT_MAX + 96);

@@ -33,16 +33,17 @@
 #include "gcoll/store/signed.h"
 #include "gcoll/tuning/basis.h"
 
-#define VARIABLE     "GCOLL_TUNING"
-#define FIT          "fit"
-#define BUILT_IN     "default"
-#define FIXED        "fixed" /* alone, or with one of the others: "fixed:my.tuning" */
-#define VALUE_MAX    GCOLL_STORE_SIGNED_MAX
-#define AGREED_MAX   768
-#define NUMBERS      7
-#define REASON_BYTES 400
-#define MAP_BYTES    400 /* a job whose map of hosts is longer has one level of cost */
-#define WITHIN       " within"
+#define VARIABLE          "GCOLL_TUNING"
+#define FIT               "fit"
+#define BUILT_IN          "default"
+#define FIXED             "fixed" /* alone, or with one of the others: "fixed:my.tuning" */
+#define VALUE_MAX         GCOLL_STORE_SIGNED_MAX
+#define AGREED_MAX        768
+#define NUMBERS           7
+#define REASON_BYTES      400
+#define UNUSED_TOUR_BYTES 160
+#define MAP_BYTES         400 /* a job whose map of hosts is longer has one level of cost */
+#define WITHIN            " within"
 
 /* Cost parameters of loopback TCP on a server of 2023. Only the ratios matter. */
 #define DEFAULT_ALPHA_S 6e-6    /* a message */
@@ -220,15 +221,23 @@ static void find_section(gcoll_context *context) {
                                               basis->local_ranks, &basis->exact);
 }
 
-/* A file that was made for these ranks, but not for how they share processors, is likely a mistake. */
-static void warn_of_tour(gcoll_context *context) {
+/* A file that was made for these ranks, but not for how they share processors, is likely a mistake. Writes
+ * nothing if all is well. */
+static void describe_unused_tour(const gcoll_context *context, char *text, size_t bytes) {
     const gcoll_basis *basis = context->basis;
     const gcoll_tuning_section *s = basis->section;
-    if (s && s->tour && s->ranks == context->size && !basis->exact)
-        gcoll_log(context, GCOLL_LOG_WARNING,
-                  "tuning file '%s': line %u: its tour is not used: local is %u, and %u ranks share the "
-                  "processors of rank 0",
-                  basis->name, s->line, s->local, basis->local_ranks);
+    text[0] = '\0';
+    if (s && s->tour && s->ranks == context->size && !basis->exact && !basis->whole)
+        snprintf(text, bytes,
+                 "line %u: its tour is not used: local is %u, and %u ranks share the processors of rank 0",
+                 s->line, s->local, basis->local_ranks);
+}
+
+static void warn_of_tour(gcoll_context *context) {
+    char text[UNUSED_TOUR_BYTES];
+    describe_unused_tour(context, text, sizeof text);
+    if (text[0])
+        gcoll_log(context, GCOLL_LOG_WARNING, "tuning file '%s': %s", context->basis->name, text);
 }
 
 /* Takes the costs of the file's section, if it has any. */
@@ -690,8 +699,11 @@ void gcoll_basis_describe(const gcoll_context *context, const gcoll_tuning_rule 
         snprintf(within, sizeof within,
                  "within a host alpha %.2f us, beta %.3f ns; %u ranks on the largest; ", levels->alpha * 1e6,
                  levels->beta * 1e9, levels->most);
-    snprintf(text, bytes, "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; %s%s%s\n",
-             cost.alpha * 1e6, cost.beta * 1e9, cost.gamma * 1e9, within, shared, from);
+    char tour[UNUSED_TOUR_BYTES];
+    describe_unused_tour(context, tour, sizeof tour);
+    snprintf(text, bytes, "chosen by cost: alpha %.2f us, beta %.3f ns, gamma %.3f ns; %s%s%s%s%s\n",
+             cost.alpha * 1e6, cost.beta * 1e9, cost.gamma * 1e9, within, shared, from, tour[0] ? "; " : "",
+             tour);
 }
 
 gcoll_status gcoll_context_tuning(const gcoll_context *context, char *text, size_t bytes) {
