@@ -13,7 +13,10 @@
  * and the median is over many deals. Without binding, two ranks may stay on one core while another core
  * idles.
  *
- * All ranks see the slowest rank's times, so they drop the same candidates without communication.
+ * The time of a call is the mean over the ranks, as learning has it (gcoll/learn/judge.h). It follows what a
+ * program feels, the time from call to call; the time of the slowest rank does not where ranks share cores,
+ * as the first to start waits for the last to get a core (docs/decisions.md). All ranks see the same means,
+ * so they drop the same candidates without communication.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -67,7 +70,7 @@ static double median(double *values, uint32_t count) {
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 
-/* The median of some calls, each by its slowest rank. */
+/* The median of some calls, each by the mean over the ranks. */
 static bool time_call(bench_call *call, uint32_t calls, double *us) {
     bench_state *state = call->state;
     double *times = calloc(calls, sizeof *times);
@@ -78,7 +81,7 @@ static bool time_call(bench_call *call, uint32_t calls, double *us) {
         good = good && bench_call_run(call);
         times[i] = (double)(bench_now_ns() - start) / 1e3;
     }
-    good = good && bench_gather(state, times, calls, GCOLL_FLOAT64, GCOLL_MAX);
+    good = good && bench_gather(state, times, calls, GCOLL_FLOAT64, GCOLL_AVG);
     if (good)
         *us = median(times, calls);
     free(times);

@@ -66,6 +66,9 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
     fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "turns", "bytes sent",
             "bytes reduced", "scratch bytes", "algorithm");
     const double element = (double)gcoll_type_size(o->type);
+    size_t taken = 0;
+    while (taken < f->count && f->at[taken].is_second)
+        taken++;
     for (size_t i = 0; i < f->count; i++) {
         const gcoll_candidate *c = &f->at[i];
         gcoll_choice_format(&c->choice, text, sizeof text);
@@ -73,7 +76,9 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
             fprintf(file, "%14.2f %9.3f %7.0f %13.0f %13.0f %13.0f  %s%s\n", 1e6 * c->seconds,
                     f->at[0].seconds > 0 ? c->seconds / f->at[0].seconds : 1, c->cost.steps,
                     element * c->cost.sent, element * c->cost.reduced, element * c->cost.scratch, text,
-                    i == 0 ? "   <- auto" : "");
+                    i == taken     ? "   <- auto"
+                    : c->is_second ? "   (may be tried, never the first)"
+                                   : "");
         else
             fprintf(file, "%14s %9s %7s %13s %13s %13s  %s: %s\n", "-", "-", "-", "-", "-", "-", text,
                     c->reason);

@@ -288,9 +288,6 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
             continue;
         if (a->uses_tour && !problem->tour)
             continue;
-        if (a->takes_order &&
-            !gcoll_problem_has_tree(problem)) /* others need fewer messages or less scratch */
-            continue;
         search s = make_search(problem, type_bytes, needs, parameters);
         gcoll_choice tried = {.algorithm = a};
         for (uint32_t i = 0; a->options && a->options[i].name; i++)
@@ -298,9 +295,11 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
         try_options(&s, &tried, 0);
         if (s.short_of_memory)
             return no_memory(a, problem);
+        s.best.is_second = a->takes_order && !gcoll_problem_has_tree(problem);
         if (considered)
             considered(arg, &s.best);
-        if (s.best.status == GCOLL_OK && (best.status != GCOLL_OK || is_better(&s, &s.best, &best)))
+        if (s.best.status == GCOLL_OK && !s.best.is_second &&
+            (best.status != GCOLL_OK || is_better(&s, &s.best, &best)))
             best = s.best;
     }
     if (best.status != GCOLL_OK)

@@ -274,6 +274,13 @@ static gcoll_status choose_linear(gcoll_context *context, gcoll_collective colle
                        choice->algorithm->name);
 }
 
+static void set_choice(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes) {
+    memcpy(problem->option, choice->option, sizeof problem->option);
+    problem->segment = choice->segment_bytes / type_bytes;
+    if (choice->segment_bytes > 0 && problem->segment == 0)
+        problem->segment = 1; /* a segment has at least one element */
+}
+
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice, uint64_t *mark,
                                   double *seconds) {
@@ -300,10 +307,7 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     if (status != GCOLL_OK)
         return status;
     memcpy(common->option, choice->option, sizeof common->option);
-    memcpy(problem->option, choice->option, sizeof problem->option);
-    problem->segment = choice->segment_bytes / type_bytes;
-    if (choice->segment_bytes > 0 && problem->segment == 0)
-        problem->segment = 1; /* a segment has at least one element */
+    set_choice(problem, choice, type_bytes);
 
     if (choice->algorithm->uses_tour && !common->tour)
         return gcoll_error(
@@ -345,6 +349,7 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
  * alike the numbers may be. */
 #define EXTREMES 3
 #define ALIKE    0.01
+#define SAME     1e-9 /* what rounding leaves of equal numbers */
 
 struct explanation {
     gcoll_candidate *candidates;
@@ -415,9 +420,11 @@ static bool can_be_tried(const gcoll_call *call, const gcoll_candidate *candidat
 /* The candidates that are listed. */
 struct list {
     const gcoll_call *call;
+    const gcoll_problem *problem;
     char (*texts)[GCOLL_ALGORITHM_TEXT_MAX];
     double *seconds, *sent;
     uint32_t room, count;
+    gcoll_status status;
 };
 
 /* The choice of auto is there already, but its numbers are not known until it is found among the others. */
@@ -452,6 +459,60 @@ static const gcoll_candidate *with_tour(const struct list *list, const struct ex
     return NULL;
 }
 
+static bool are_close(double a, double b) {
+    return fabs(a - b) <= SAME * fmax(fabs(a), fabs(b));
+}
+
+static bool have_same_cost(const gcoll_candidate *a, const gcoll_candidate *b) {
+    return are_close(a->seconds, b->seconds) && are_close(a->cost.steps, b->cost.steps) &&
+           are_close(a->cost.sent, b->cost.sent) && are_close(a->cost.reduced, b->cost.reduced) &&
+           are_close(a->cost.scratch, b->cost.scratch);
+}
+
+/* What rank 0 does by a candidate's plan. NULL: it is refused, or list->status is NO_MEMORY. */
+static gcoll_plan *plan_of(struct list *list, const gcoll_candidate *candidate) {
+    gcoll_problem problem = *list->problem;
+    gcoll_plan *plan = NULL;
+    set_choice(&problem, &candidate->choice, list->call->element_bytes);
+    if (gcoll_plan_create(candidate->choice.algorithm, &problem, &plan) == GCOLL_ERR_NO_MEMORY)
+        list->status = GCOLL_ERR_NO_MEMORY;
+    return plan;
+}
+
+/* Whether two candidates are one plan by two names, as recursive doubling has several where the number of
+ * ranks is a power of two: rank 0 does the same, and the costs of all are the same. Not known of plans that
+ * depend on hosts. */
+static bool have_same_plan(struct list *list, const gcoll_candidate *a, const gcoll_candidate *b) {
+    if (!have_same_cost(a, b) || a->choice.algorithm->uses_node || b->choice.algorithm->uses_node)
+        return false;
+    gcoll_plan *left = plan_of(list, a), *right = plan_of(list, b);
+    const bool same = left && right && gcoll_plan_equals(left, right);
+    gcoll_plan_destroy(left);
+    gcoll_plan_destroy(right);
+    return same;
+}
+
+static bool is_choice(const struct list *list, const gcoll_candidate *candidate) {
+    char text[GCOLL_ALGORITHM_TEXT_MAX];
+    gcoll_choice_format(&candidate->choice, text, sizeof text);
+    return strcmp(text, list->texts[0]) == 0;
+}
+
+/* Whether the i-th candidate repeats the plan of one before it, or of the choice of auto. Not known where
+ * ranks know different block sizes. */
+static bool is_repeated(struct list *list, const struct explanation *e, size_t i) {
+    const gcoll_candidate *candidate = &e->candidates[i];
+    if (gcoll_call_has_own_blocks(list->call) || is_choice(list, candidate))
+        return false;
+    for (size_t k = 0; k < e->count; k++) {
+        const gcoll_candidate *other = &e->candidates[k];
+        if (k != i && can_be_tried(list->call, other) && (k < i || is_choice(list, other)) &&
+            have_same_plan(list, other, candidate))
+            return true;
+    }
+    return false;
+}
+
 static double sent_by(const gcoll_candidate *candidate) {
     return candidate->cost.sent;
 }
@@ -470,7 +531,7 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
     struct explanation e = {0};
     gcoll_choice choice = {0};
     const gcoll_tuning_rule *rule;
-    struct list list = {call, texts, seconds, sent, room, 0};
+    struct list list = {call, &problem, texts, seconds, sent, room, 0, GCOLL_OK};
     const gcoll_status status = judge_all(context, call, &problem, &e, &choice, &rule);
     if (status == GCOLL_OK) {
         sort(e.candidates, e.count);
@@ -480,7 +541,7 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
         list.count = 1;
     }
     for (size_t i = 0; i < e.count && list.count > 0 && list.count + EXTREMES < room; i++)
-        if (can_be_tried(call, &e.candidates[i]))
+        if (can_be_tried(call, &e.candidates[i]) && !is_repeated(&list, &e, i))
             add_to(&list, &e.candidates[i]);
     const gcoll_candidate *extremes[EXTREMES] = {with_least(&list, &e, sent_by),
                                                  with_least(&list, &e, steps_of), with_tour(&list, &e)};
@@ -488,11 +549,11 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
         if (extremes[i])
             add_to(&list, extremes[i]);
     for (size_t i = 0; i < e.count && list.count > 0 && list.count < room; i++)
-        if (can_be_tried(call, &e.candidates[i]))
+        if (can_be_tried(call, &e.candidates[i]) && !is_repeated(&list, &e, i))
             add_to(&list, &e.candidates[i]);
     *count = list.count;
     free(e.candidates);
-    return status;
+    return status == GCOLL_OK ? list.status : status;
 }
 
 /* Says where the result has the same bits, whichever algorithm is taken. */
@@ -555,7 +616,7 @@ static void describe(struct explanation *e, const gcoll_call *call, gcoll_contex
         if (candidate->load.within_steps > 0)
             gcoll_text_add(&e->said, "; within hosts: turns %.0f, sent %.0f", candidate->load.within_steps,
                            candidate->load.within_sent);
-        gcoll_text_add(&e->said, "\n");
+        gcoll_text_add(&e->said, "%s\n", candidate->is_second ? "; may be tried, never the first" : "");
     }
     gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
     describe_sameness(e, call);

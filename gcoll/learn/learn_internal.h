@@ -7,7 +7,8 @@
 #include "gcoll/learn/judge.h"
 #include "gcoll/learn/learn.h"
 
-/* Kinds of calls that are known; calls of further kinds learn nothing. */
+/* Kinds of calls that are known at a time. A further kind takes the place of one that has come less than
+ * GCOLL_LEARN_FROM times; if there is none, it learns nothing. */
 #define GCOLL_LEARN_SITES 64
 /* The first call of a kind for which memory is spent on learning. Below the end of the first lesson. */
 #define GCOLL_LEARN_FROM 3
@@ -58,6 +59,7 @@ struct gcoll_learn_site {
     uint32_t number;
     bool is_loose;      /* a rank may leave the call before others enter it (site.c) */
     uint64_t calls;     /* that have begun */
+    uint64_t latest;    /* the number of the latest one among the calls of all kinds */
     uint64_t fence;     /* of a loose kind: the meeting at which its next lesson begins; 0: not known yet */
     bool is_known;      /* the candidates have been listed */
     gcoll_study *study; /* NULL: it has not come often, or one algorithm alone can serve it */
@@ -72,8 +74,10 @@ struct gcoll_learn {
     uint32_t fenced;      /* sites that have a fence */
     bool starts_meetings; /* this rank has started a meeting, and so may be ahead of others in all calls */
     uint64_t meetings;    /* that have begun */
+    uint64_t calls;       /* of all kinds */
     uint32_t guess;       /* the latest site: where a search begins */
     gcoll_learn_site *sites[GCOLL_LEARN_SITES];
+    gcoll_learn_site *newcomer;    /* of a call whose kind is not known; NULL: there is none */
     const gcoll_learn_site *waits; /* for whose lesson a call waits; NULL: none does */
 };
 

@@ -21,6 +21,9 @@
 #include "gcoll/run/run.h"
 #include "gcoll/tuning/tuning.h"
 
+/* A kind that has not come for so many calls of all kinds may be forgotten. */
+#define OLD_CALLS 1000
+
 #define TOKEN_BITS 8 /* of a token: the sample; the site stands above it, counted from 1 */
 
 _Static_assert(GCOLL_LEARN_SAMPLES < GCOLL_TAUGHT_UNTIMED && GCOLL_TAUGHT_UNTIMED < 1 << TOKEN_BITS,
@@ -71,16 +74,55 @@ static gcoll_status no_memory(void) {
     return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory to learn which algorithm is fastest");
 }
 
-static gcoll_status make_site(gcoll_learn *learn, const gcoll_call *call, gcoll_learn_site **out) {
-    gcoll_learn_site *site = calloc(1, sizeof *site);
-    if (!site)
+/* Makes room for a kind that is not known, which counts once its call begins: it may yet be refused, perhaps
+ * on this rank alone. */
+static gcoll_status note_newcomer(gcoll_learn *learn, const gcoll_call *call) {
+    if (!learn->newcomer)
+        learn->newcomer = malloc(sizeof *learn->newcomer);
+    if (!learn->newcomer)
         return no_memory();
-    site->call = gcoll_call_alike(call);
-    site->number = learn->count;
-    site->is_loose = is_loose(&site->call);
-    learn->sites[learn->count++] = site;
-    *out = site;
+    *learn->newcomer = (gcoll_learn_site){
+        .call = gcoll_call_alike(call), .number = GCOLL_LEARN_SITES, .is_loose = is_loose(call)};
     return GCOLL_OK;
+}
+
+static bool is_old(const gcoll_learn *learn, const gcoll_learn_site *site) {
+    return learn->calls - site->latest > OLD_CALLS;
+}
+
+/* Whether of two kinds without a study the first should rather be forgotten. Those that have not come for
+ * long are the first to go; then those that have come the least often, and of these the latest: so most are
+ * kept of kinds that come in turns, if these are more than can be known. */
+static bool is_less_worth(const gcoll_learn *learn, const gcoll_learn_site *a, const gcoll_learn_site *b) {
+    if (is_old(learn, a) || is_old(learn, b))
+        return a->latest < b->latest;
+    return a->calls != b->calls ? a->calls < b->calls : a->latest > b->latest;
+}
+
+/* The place of a new kind, the same on every rank; GCOLL_LEARN_SITES: there is none. */
+static uint32_t place_of_newcomer(const gcoll_learn *learn) {
+    uint32_t place = GCOLL_LEARN_SITES;
+    if (learn->count < GCOLL_LEARN_SITES)
+        return learn->count;
+    for (uint32_t i = 0; i < learn->count; i++)
+        if (!learn->sites[i]->study &&
+            (place == GCOLL_LEARN_SITES || is_less_worth(learn, learn->sites[i], learn->sites[place])))
+            place = i;
+    return place;
+}
+
+/* Its first call has begun. */
+static void place_newcomer(gcoll_learn *learn) {
+    const uint32_t place = place_of_newcomer(learn);
+    if (place == GCOLL_LEARN_SITES)
+        return; /* it learns nothing */
+    if (place < learn->count)
+        free(learn->sites[place]);
+    else
+        learn->count++;
+    learn->newcomer->number = place;
+    learn->sites[place] = learn->newcomer;
+    learn->newcomer = NULL;
 }
 
 /* Lists the candidates, and begins the first lesson. If there is one alone, the site has no study, on any
@@ -196,7 +238,8 @@ static const char *text_of(const gcoll_study *study, uint32_t candidate) {
 }
 
 gcoll_learn_site *gcoll_learn_site_of(const gcoll_learn *learn, uint32_t token) {
-    return learn->sites[(token >> TOKEN_BITS) - 1];
+    const uint32_t number = (token >> TOKEN_BITS) - 1;
+    return number < learn->count ? learn->sites[number] : learn->newcomer;
 }
 
 /* What a call takes, where its lesson is known. */
@@ -244,12 +287,10 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
             taught->algorithm = text_of(site->study, site->study->lesson.usual);
         return GCOLL_OK;
     }
-    if (!site && learn->count > 0 && learn->sites[learn->count - 1]->calls == 0)
-        free(learn->sites[--learn->count]);         /* its call was refused, perhaps on this rank alone */
-    if (!site && learn->count == GCOLL_LEARN_SITES) /* so on every rank */
-        return GCOLL_OK;
-    if (!site)
-        status = make_site(learn, call, &site);
+    if (!site) {
+        status = note_newcomer(learn, call);
+        site = learn->newcomer;
+    }
     if (status != GCOLL_OK)
         return status;
     const uint64_t number = site->calls + 1;
@@ -298,6 +339,9 @@ static void begins(gcoll_context *context, uint32_t token) {
     gcoll_learn_site *site = gcoll_learn_site_of(learn, token);
     const gcoll_study *study = site->study;
     site->calls++;
+    site->latest = ++learn->calls;
+    if (site == learn->newcomer)
+        place_newcomer(learn);
     if (site->is_loose)
         set_fence(learn, site);
     else
@@ -417,6 +461,7 @@ void gcoll_learn_destroy(gcoll_context *context) {
         free(learn->sites[i]->study);
         free(learn->sites[i]);
     }
+    free(learn->newcomer);
     free(learn);
     context->learn = NULL;
     context->learner = NULL;

@@ -61,6 +61,9 @@ struct gcoll_plan {
     uint32_t operand_count;
 };
 
+/* Whether two plans of one problem do the same, in the same order. */
+bool gcoll_plan_equals(const gcoll_plan *a, const gcoll_plan *b);
+
 /* In place, IN and OUT of index k are one memory, which steps name OUT[k]: the larger of both, in which IN
  * begins at gcoll_problem_in_shift and OUT at gcoll_problem_out_shift (one of them is 0). */
 static inline uint64_t gcoll_problem_in_shift(const gcoll_problem *p) {

@@ -1060,6 +1060,20 @@ TEST_P(Learn, ATourIsAmongWhatIsTried) {
     });
 }
 
+// With 4 ranks, butterfly is recursive doubling, and halving and doubling is Rabenseifner's algorithm. Of
+// each two, one is tried, which leaves room for others.
+TEST_P(Learn, APlanOfSeveralNamesIsTriedByOne) {
+    for (uint64_t count : {256u, 16384u, 262144u})
+        run_threads(
+            learning(4, GetParam(), "default"),
+            [&](uint32_t, gcoll_context *context) {
+                const auto tried = [&](const char *name) { return tried_peek(context, count, name); };
+                EXPECT_LE(tried("recursive_doubling") + tried("butterfly"), 1u);
+                EXPECT_EQ(tried("rabenseifner") + tried("halving_doubling"), 1u);
+                EXPECT_LE(tried("ring") + tried("pre_reduced_ring"), 1u);
+            });
+}
+
 // A file that is none stays as it is, and the job ends well.
 TEST_P(Learn, AFileThatIsNoTuningFileStaysAsItIs) {
     gcoll_test::Folder folder;
@@ -1076,6 +1090,73 @@ TEST_P(Learn, AFileThatIsNoTuningFileStaysAsItIs) {
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     EXPECT_EQ(text, "not a tuning file\n");
     EXPECT_EQ(folder.files().size(), 1u);
+}
+
+// Whether auto learns from calls of this kind.
+bool learns(gcoll_context *context, uint64_t count) {
+    std::string all;
+    explain(context, count, &all);
+    return all.find("learned from") != std::string::npos;
+}
+
+// A context knows 64 kinds of calls. Those that came once or twice, long ago, make room.
+TEST_P(Learn, KindsThatComeOftenLearnAfterManyThatDoNot) {
+    run_threads(
+        learning(3, GetParam()),
+        [&](uint32_t, gcoll_context *context) {
+            uint64_t call = 0;
+            for (uint64_t count = 1; count <= 150; count++)
+                for (uint64_t times = 0; times <= count % 2; times++)
+                    ASSERT_GCOLL_OK(blocking(context, count, ++call));
+            for (int i = 0; i < 1010; i++)
+                ASSERT_GCOLL_OK(blocking(context, 1000, ++call));
+            EXPECT_TRUE(learns(context, 1000)) << "it came alone";
+            for (int i = 0; i < 3; i++) // two in turns would take the place of one another for ever
+                for (uint64_t count : {2000u, 2001u, 2002u})
+                    ASSERT_GCOLL_OK(blocking(context, count, ++call));
+            for (uint64_t count : {2000u, 2001u, 2002u})
+                EXPECT_TRUE(learns(context, count)) << count;
+            EXPECT_TRUE(learns(context, 1000)) << "what is learned is not forgotten";
+        });
+}
+
+// Of more kinds than are known that come in turns, as a model's tensors do, most learn.
+TEST_P(Learn, MostOfManyKindsInTurnsLearn) {
+    run_threads(
+        learning(2, GetParam()),
+        [&](uint32_t, gcoll_context *context) {
+            uint64_t call = 0, count = 0;
+            for (int round = 0; round < 4; round++)
+                for (uint64_t kind = 1; kind <= 100; kind++)
+                    ASSERT_GCOLL_OK(blocking(context, kind, ++call));
+            for (uint64_t kind = 1; kind <= 100; kind++)
+                count += learns(context, kind);
+            EXPECT_GE(count, 63u);
+            EXPECT_LE(count, 64u);
+        });
+}
+
+// A job that ends before anything was settled on says so, and writes nothing.
+TEST_P(Learn, AJobThatHasLearnedNothingSavesNothingAndSaysSo) {
+    gcoll_test::Folder folder;
+    setenv("GCOLL_TUNING_SAVE", (folder.path() + "/none.tuning").c_str(), 1);
+    std::string said;
+    gcoll_test::Job job = learning(2, GetParam());
+    job.adjust = [&, before = job.adjust](uint32_t rank, gcoll_context_options *options) {
+        if (before)
+            before(rank, options);
+        if (rank != 0)
+            return;
+        options->log_arg = &said;
+        options->log = [](void *arg, gcoll_log_level level, const char *text) {
+            if (level == GCOLL_LOG_INFO)
+                static_cast<std::string *>(arg)->append(text).append("\n");
+        };
+    };
+    run_threads(job, [&](uint32_t, gcoll_context *context) { ASSERT_GCOLL_OK(blocking(context, 100, 1)); });
+    unsetenv("GCOLL_TUNING_SAVE");
+    EXPECT_NE(said.find("none.tuning, as no algorithm was settled on yet"), std::string::npos) << said;
+    EXPECT_EQ(folder.files().size(), 0u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Learn, gcoll_test::transports());
