@@ -45,6 +45,14 @@ static void sort(field *f) {
         }
 }
 
+/* The number of the candidate that auto takes; all of them: none serves. */
+static size_t chosen_of(const field *f) {
+    size_t chosen = 0;
+    while (chosen < f->count && f->at[chosen].is_second)
+        chosen++;
+    return chosen;
+}
+
 static void print_table(const tool_options *o, FILE *file, const tool_shape *shape, const field *f,
                         uint64_t bytes) {
     char text[TOOL_TEXT], needs[TOOL_TEXT];
@@ -66,9 +74,7 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
     fprintf(file, "#%13s %9s %7s %13s %13s %13s  %s\n", "us", "to best", "turns", "bytes sent",
             "bytes reduced", "scratch bytes", "algorithm");
     const double element = (double)gcoll_type_size(o->type);
-    size_t taken = 0;
-    while (taken < f->count && f->at[taken].is_second)
-        taken++;
+    const size_t taken = chosen_of(f);
     for (size_t i = 0; i < f->count; i++) {
         const gcoll_candidate *c = &f->at[i];
         gcoll_choice_format(&c->choice, text, sizeof text);
@@ -77,7 +83,7 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
                     f->at[0].seconds > 0 ? c->seconds / f->at[0].seconds : 1, c->cost.steps,
                     element * c->cost.sent, element * c->cost.reduced, element * c->cost.scratch, text,
                     i == taken     ? "   <- auto"
-                    : c->is_second ? "   (may be tried, never the first)"
+                    : c->is_second ? "   (not chosen by cost)"
                                    : "");
         else
             fprintf(file, "%14s %9s %7s %13s %13s %13s  %s: %s\n", "-", "-", "-", "-", "-", "-", text,
@@ -98,7 +104,7 @@ static void print_json(const tool_options *o, FILE *file, const tool_shape *shap
         json_object_object_add(object, "ranks", json_object_new_uint64(shape->problem.size));
         json_object_object_add(object, "bytes", json_object_new_uint64(bytes));
         json_object_object_add(object, "algorithm", json_object_new_string(text));
-        json_object_object_add(object, "chosen", json_object_new_boolean(i == 0 && serves));
+        json_object_object_add(object, "chosen", json_object_new_boolean(i == chosen_of(f) && serves));
         json_object_object_add(object, "reason", serves ? NULL : json_object_new_string(c->reason));
         json_object_object_add(object, "time_us", serves ? tool_json_number(1e6 * c->seconds) : NULL);
         json_object_object_add(object, "turns", serves ? tool_json_number(c->cost.steps) : NULL);

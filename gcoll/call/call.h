@@ -132,9 +132,9 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                gcoll_choice *choice, uint64_t *mark, double *seconds);
 /* Lists algorithms that can serve the call with little scratch, as texts, and their seconds by the cost
- * model, and the bytes that the busiest rank sends: the choice of auto first, then the others, the fastest
- * first, and in the last two places the ones that send the fewest bytes and take the fewest steps. The same
- * on every rank for calls that are alike. */
+ * model, and the bytes that the busiest rank sends: the choice of auto first, then the fastest others, the
+ * ones that send the fewest bytes, take the fewest steps and send the fewest messages, and the ring along a
+ * tour. A plan that has several names is listed once. The same on every rank for calls that are alike. */
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                                    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
                                    uint32_t room, uint32_t *count);

@@ -345,11 +345,13 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
 #define BASIS_BYTES      768
 /* Scratch that any call may take. */
 #define FRUGAL_BYTES 65536
-/* Candidates that are listed for what they send, for their steps, and for a tour that was searched; and how
- * alike the numbers may be. */
-#define EXTREMES 3
+/* Candidates that are listed for what they send, for their steps, for the messages of all ranks together, and
+ * for a tour that was searched; and how alike the numbers may be. */
+#define EXTREMES 4
 #define ALIKE    0.01
 #define SAME     1e-9 /* what rounding leaves of equal numbers */
+/* Ranks, at most, of which one may be connected with all others for a trial. */
+#define SECOND_RANKS 64
 
 struct explanation {
     gcoll_candidate *candidates;
@@ -413,23 +415,100 @@ static bool is_frugal(const gcoll_call *call, const gcoll_candidate *candidate) 
     return candidate->cost.scratch * call->element_bytes <= 2 * vector + FRUGAL_BYTES;
 }
 
-static bool can_be_tried(const gcoll_call *call, const gcoll_candidate *candidate) {
-    return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL && is_frugal(call, candidate);
-}
-
 /* The candidates that are listed. */
 struct list {
     const gcoll_call *call;
     const gcoll_problem *problem;
+    bool has_levels; /* hosts and their costs are known */
     char (*texts)[GCOLL_ALGORITHM_TEXT_MAX];
     double *seconds, *sent;
     uint32_t room, count;
-    gcoll_status status;
 };
+
+/* What cost never takes may need a connection to each rank. */
+static bool can_be_tried(const struct list *list, const gcoll_candidate *candidate) {
+    return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL &&
+           is_frugal(list->call, candidate) && (!candidate->is_second || list->problem->size <= SECOND_RANKS);
+}
+
+static bool are_close(double a, double b) {
+    return fabs(a - b) <= SAME * fmax(fabs(a), fabs(b));
+}
+
+static bool have_same_cost(const gcoll_candidate *a, const gcoll_candidate *b) {
+    return are_close(a->cost.steps, b->cost.steps) && are_close(a->cost.sent, b->cost.sent) &&
+           are_close(a->cost.reduced, b->cost.reduced) && are_close(a->cost.scratch, b->cost.scratch);
+}
+
+/* Plans that depend on hosts or on a tour may be alike on one rank only. */
+static bool is_the_same_everywhere(const gcoll_candidate *candidate) {
+    return !candidate->choice.algorithm->uses_node && !candidate->choice.algorithm->uses_tour;
+}
+
+/* *plan: what rank 0 does, or NULL if the algorithm refuses. Errors: NO_MEMORY. */
+static gcoll_status plan_of(const struct list *list, const gcoll_candidate *candidate, gcoll_plan **plan) {
+    gcoll_problem problem = *list->problem;
+    set_choice(&problem, &candidate->choice, list->call->element_bytes);
+    *plan = NULL;
+    return gcoll_plan_create(candidate->choice.algorithm, &problem, plan) == GCOLL_ERR_NO_MEMORY
+               ? GCOLL_ERR_NO_MEMORY
+               : GCOLL_OK;
+}
+
+/* *same: two candidates are one plan by two names, as recursive doubling has several where the number of
+ * ranks is a power of two: rank 0 does the same, and the costs are the same. */
+static gcoll_status compare_plans(const struct list *list, const gcoll_candidate *a, const gcoll_candidate *b,
+                                  bool *same) {
+    gcoll_plan *left = NULL, *right = NULL;
+    *same = false;
+    if (!have_same_cost(a, b) || !is_the_same_everywhere(a) || !is_the_same_everywhere(b))
+        return GCOLL_OK;
+    gcoll_status status = plan_of(list, a, &left);
+    if (status == GCOLL_OK)
+        status = plan_of(list, b, &right);
+    *same = left && right && gcoll_plan_equals(left, right);
+    gcoll_plan_destroy(left);
+    gcoll_plan_destroy(right);
+    return status;
+}
+
+/* Puts the choice of auto first, and the others behind it in their order. A tuning file may name a variant
+ * that is none of them. */
+static void put_first(struct explanation *e, const char *choice) {
+    char text[GCOLL_ALGORITHM_TEXT_MAX];
+    for (size_t i = 0; i < e->count; i++) {
+        const gcoll_candidate found = e->candidates[i];
+        gcoll_choice_format(&found.choice, text, sizeof text);
+        if (strcmp(text, choice) != 0)
+            continue;
+        memmove(&e->candidates[1], &e->candidates[0], i * sizeof *e->candidates);
+        e->candidates[0] = found;
+        return;
+    }
+}
+
+/* Drops the candidates that cannot be tried, and those whose plan one before them has. */
+static gcoll_status drop_others(const struct list *list, struct explanation *e) {
+    size_t kept = 0;
+    for (size_t i = 0; i < e->count; i++) {
+        bool drops = !can_be_tried(list, &e->candidates[i]);
+        for (size_t k = 0; k < kept && !drops; k++) {
+            const gcoll_status status = compare_plans(list, &e->candidates[k], &e->candidates[i], &drops);
+            if (status != GCOLL_OK)
+                return status;
+        }
+        if (!drops)
+            e->candidates[kept++] = e->candidates[i];
+    }
+    e->count = kept;
+    return GCOLL_OK;
+}
 
 /* The choice of auto is there already, but its numbers are not known until it is found among the others. */
 static void add_to(struct list *list, const gcoll_candidate *candidate) {
     uint32_t at = 0;
+    if (list->count == list->room)
+        return;
     gcoll_choice_format(&candidate->choice, list->texts[list->count], GCOLL_ALGORITHM_TEXT_MAX);
     while (strcmp(list->texts[at], list->texts[list->count]) != 0)
         at++;
@@ -438,79 +517,23 @@ static void add_to(struct list *list, const gcoll_candidate *candidate) {
     list->count += at == list->count;
 }
 
-/* Of those that can be tried the one of which `number` is least, and of these the fastest, as candidates are
- * sorted; NULL: none can. */
-static const gcoll_candidate *with_least(const struct list *list, const struct explanation *e,
-                                         double (*number)(const gcoll_candidate *)) {
+/* Adds the candidates in their order, until `room` are listed. Where no difference between hosts is known,
+ * those that make one come only with `all`. */
+static void add_until(struct list *list, const struct explanation *e, uint32_t room, bool all) {
+    for (size_t i = 0; i < e->count && list->count < room; i++)
+        if (all || list->has_levels || !e->candidates[i].choice.algorithm->uses_node)
+            add_to(list, &e->candidates[i]);
+}
+
+/* Adds the candidate of which `number` is least, and of these the fastest. */
+static void add_least(struct list *list, const struct explanation *e,
+                      double (*number)(const gcoll_candidate *)) {
     const gcoll_candidate *found = NULL;
     for (size_t i = 0; i < e->count; i++)
-        if (can_be_tried(list->call, &e->candidates[i]) &&
-            (!found || number(&e->candidates[i]) < number(found) * (1 - ALIKE)))
+        if (!found || number(&e->candidates[i]) < number(found) * (1 - ALIKE))
             found = &e->candidates[i];
-    return found;
-}
-
-/* The ring along the tour of the tuning file: the model, whose links are all alike, knows nothing in its
- * favour. NULL: there is none. */
-static const gcoll_candidate *with_tour(const struct list *list, const struct explanation *e) {
-    for (size_t i = 0; i < e->count; i++)
-        if (e->candidates[i].choice.algorithm->uses_tour && can_be_tried(list->call, &e->candidates[i]))
-            return &e->candidates[i];
-    return NULL;
-}
-
-static bool are_close(double a, double b) {
-    return fabs(a - b) <= SAME * fmax(fabs(a), fabs(b));
-}
-
-static bool have_same_cost(const gcoll_candidate *a, const gcoll_candidate *b) {
-    return are_close(a->seconds, b->seconds) && are_close(a->cost.steps, b->cost.steps) &&
-           are_close(a->cost.sent, b->cost.sent) && are_close(a->cost.reduced, b->cost.reduced) &&
-           are_close(a->cost.scratch, b->cost.scratch);
-}
-
-/* What rank 0 does by a candidate's plan. NULL: it is refused, or list->status is NO_MEMORY. */
-static gcoll_plan *plan_of(struct list *list, const gcoll_candidate *candidate) {
-    gcoll_problem problem = *list->problem;
-    gcoll_plan *plan = NULL;
-    set_choice(&problem, &candidate->choice, list->call->element_bytes);
-    if (gcoll_plan_create(candidate->choice.algorithm, &problem, &plan) == GCOLL_ERR_NO_MEMORY)
-        list->status = GCOLL_ERR_NO_MEMORY;
-    return plan;
-}
-
-/* Whether two candidates are one plan by two names, as recursive doubling has several where the number of
- * ranks is a power of two: rank 0 does the same, and the costs of all are the same. Not known of plans that
- * depend on hosts. */
-static bool have_same_plan(struct list *list, const gcoll_candidate *a, const gcoll_candidate *b) {
-    if (!have_same_cost(a, b) || a->choice.algorithm->uses_node || b->choice.algorithm->uses_node)
-        return false;
-    gcoll_plan *left = plan_of(list, a), *right = plan_of(list, b);
-    const bool same = left && right && gcoll_plan_equals(left, right);
-    gcoll_plan_destroy(left);
-    gcoll_plan_destroy(right);
-    return same;
-}
-
-static bool is_choice(const struct list *list, const gcoll_candidate *candidate) {
-    char text[GCOLL_ALGORITHM_TEXT_MAX];
-    gcoll_choice_format(&candidate->choice, text, sizeof text);
-    return strcmp(text, list->texts[0]) == 0;
-}
-
-/* Whether the i-th candidate repeats the plan of one before it, or of the choice of auto. Not known where
- * ranks know different block sizes. */
-static bool is_repeated(struct list *list, const struct explanation *e, size_t i) {
-    const gcoll_candidate *candidate = &e->candidates[i];
-    if (gcoll_call_has_own_blocks(list->call) || is_choice(list, candidate))
-        return false;
-    for (size_t k = 0; k < e->count; k++) {
-        const gcoll_candidate *other = &e->candidates[k];
-        if (k != i && can_be_tried(list->call, other) && (k < i || is_choice(list, other)) &&
-            have_same_plan(list, other, candidate))
-            return true;
-    }
-    return false;
+    if (found)
+        add_to(list, found);
 }
 
 static double sent_by(const gcoll_candidate *candidate) {
@@ -519,6 +542,19 @@ static double sent_by(const gcoll_candidate *candidate) {
 
 static double steps_of(const gcoll_candidate *candidate) {
     return candidate->cost.steps;
+}
+
+/* Where ranks share processors, each message takes its time from all of them. */
+static double messages_of(const gcoll_candidate *candidate) {
+    return candidate->load.messages;
+}
+
+/* The ring along the tour of the tuning file: the model, whose links are all alike, knows nothing in its
+ * favour. */
+static void add_tour(struct list *list, const struct explanation *e) {
+    for (size_t i = 0; i < e->count; i++)
+        if (e->candidates[i].choice.algorithm->uses_tour)
+            add_to(list, &e->candidates[i]);
 }
 
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
@@ -531,29 +567,35 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
     struct explanation e = {0};
     gcoll_choice choice = {0};
     const gcoll_tuning_rule *rule;
-    struct list list = {call, &problem, texts, seconds, sent, room, 0, GCOLL_OK};
-    const gcoll_status status = judge_all(context, call, &problem, &e, &choice, &rule);
+    struct list list = {.call = call,
+                        .problem = &problem,
+                        .has_levels = gcoll_basis_levels(context->basis, gcoll_call_is_fixed(call)) != NULL,
+                        .texts = texts,
+                        .seconds = seconds,
+                        .sent = sent,
+                        .room = room};
+    gcoll_status status = judge_all(context, call, &problem, &e, &choice, &rule);
     if (status == GCOLL_OK) {
         sort(e.candidates, e.count);
         gcoll_choice_format(&choice, texts[0], GCOLL_ALGORITHM_TEXT_MAX);
+        list.count = 1;
+        put_first(&e, texts[0]);
         seconds[0] = e.candidates[0].seconds; /* stay if a tuning file names a variant that is not listed */
         sent[0] = e.candidates[0].cost.sent * call->element_bytes;
-        list.count = 1;
+        status = drop_others(&list, &e);
     }
-    for (size_t i = 0; i < e.count && list.count > 0 && list.count + EXTREMES < room; i++)
-        if (can_be_tried(call, &e.candidates[i]) && !is_repeated(&list, &e, i))
-            add_to(&list, &e.candidates[i]);
-    const gcoll_candidate *extremes[EXTREMES] = {with_least(&list, &e, sent_by),
-                                                 with_least(&list, &e, steps_of), with_tour(&list, &e)};
-    for (size_t i = 0; i < EXTREMES && list.count > 0; i++)
-        if (extremes[i])
-            add_to(&list, extremes[i]);
-    for (size_t i = 0; i < e.count && list.count > 0 && list.count < room; i++)
-        if (can_be_tried(call, &e.candidates[i]) && !is_repeated(&list, &e, i))
-            add_to(&list, &e.candidates[i]);
+    if (status == GCOLL_OK) {
+        add_until(&list, &e, room - EXTREMES, false);
+        add_least(&list, &e, sent_by);
+        add_least(&list, &e, steps_of);
+        add_least(&list, &e, messages_of);
+        add_tour(&list, &e);
+        add_until(&list, &e, room, false);
+        add_until(&list, &e, room, true);
+    }
     *count = list.count;
     free(e.candidates);
-    return status == GCOLL_OK ? list.status : status;
+    return status;
 }
 
 /* Says where the result has the same bits, whichever algorithm is taken. */
@@ -616,7 +658,7 @@ static void describe(struct explanation *e, const gcoll_call *call, gcoll_contex
         if (candidate->load.within_steps > 0)
             gcoll_text_add(&e->said, "; within hosts: turns %.0f, sent %.0f", candidate->load.within_steps,
                            candidate->load.within_sent);
-        gcoll_text_add(&e->said, "%s\n", candidate->is_second ? "; may be tried, never the first" : "");
+        gcoll_text_add(&e->said, "%s\n", candidate->is_second ? "; not chosen by cost" : "");
     }
     gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
     describe_sameness(e, call);

@@ -7,8 +7,8 @@
 #include "gcoll/learn/judge.h"
 #include "gcoll/learn/learn.h"
 
-/* Kinds of calls that are known at a time. A further kind takes the place of one that has come less than
- * GCOLL_LEARN_FROM times; if there is none, it learns nothing. */
+/* Kinds of calls that are known at a time. A further kind takes the place of one without a study; if there is
+ * none, it learns nothing. */
 #define GCOLL_LEARN_SITES 64
 /* The first call of a kind for which memory is spent on learning. Below the end of the first lesson. */
 #define GCOLL_LEARN_FROM 3

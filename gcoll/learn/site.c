@@ -21,7 +21,7 @@
 #include "gcoll/run/run.h"
 #include "gcoll/tuning/tuning.h"
 
-/* A kind that has not come for so many calls of all kinds may be forgotten. */
+/* A kind without a study that has not come for so many calls that learn is the first to be forgotten. */
 #define OLD_CALLS 1000
 
 #define TOKEN_BITS 8 /* of a token: the sample; the site stands above it, counted from 1 */
@@ -74,8 +74,8 @@ static gcoll_status no_memory(void) {
     return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory to learn which algorithm is fastest");
 }
 
-/* Makes room for a kind that is not known, which counts once its call begins: it may yet be refused, perhaps
- * on this rank alone. */
+/* Makes room for a kind that is not known. The kind counts once its call begins: the call may yet be refused,
+ * perhaps on this rank alone. */
 static gcoll_status note_newcomer(gcoll_learn *learn, const gcoll_call *call) {
     if (!learn->newcomer)
         learn->newcomer = malloc(sizeof *learn->newcomer);

@@ -408,7 +408,9 @@ class Mix {
         auto flying = std::make_unique<Flying>();
         std::vector<float> &data = flying->data, &want = flying->want;
         const uint32_t kind = common_() % 8, root = common_() % size_, form = own_() % 8;
-        const uint64_t count = kind == 6 ? 1 + common_() % 50 : kind == 7 ? 40 : 64;
+        uint64_t count = kind == 6 ? 1 + common_() % 50 : kind == 7 ? 40 : 64;
+        if (kind == 7 && common_() % 2 == 0) // more kinds than a context knows
+            count = 100 + common_() % 100;
         float *bytes = nullptr;
         if (kind == 5) { // a root that may be ahead of the others
             for (uint64_t i = 0; i < count; i++) {
@@ -1072,6 +1074,31 @@ TEST_P(Learn, APlanOfSeveralNamesIsTriedByOne) {
                 EXPECT_EQ(tried("rabenseifner") + tried("halving_doubling"), 1u);
                 EXPECT_LE(tried("ring") + tried("pre_reduced_ring"), 1u);
             });
+}
+
+// That rank 0 has the same neighbours along a tour as in the ring does not make one of both.
+TEST_P(Learn, ATourThatIsTheRingForRank0IsTriedBesideTheRing) {
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/tour.tuning";
+    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=5 transport=" << GetParam()
+                        << "\ncost alpha_ns=100 beta_ps=100 gamma_ps=10\ntour 0 1 3 2 4\n";
+    run_threads(learning(5, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
+        const auto tried = [&](const char *name) { return tried_peek(context, 1 << 18, name); };
+        EXPECT_EQ(tried("tour_ring"), 1u);
+        EXPECT_EQ(tried("ring") + tried("pre_reduced_ring"), 1u);
+    });
+}
+
+// What a rule chooses is not tried by another name.
+TEST_P(Learn, TheChoiceOfARuleIsTriedByItsOwnName) {
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/rule.tuning";
+    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=4 transport=" << GetParam()
+                        << "\nchoose allreduce 0 - butterfly\n";
+    run_threads(learning(4, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
+        EXPECT_EQ(tried_peek(context, 1000, "butterfly"), 1u);
+        EXPECT_EQ(tried_peek(context, 1000, "recursive_doubling"), 0u);
+    });
 }
 
 // A file that is none stays as it is, and the job ends well.

@@ -254,6 +254,22 @@ TEST(Explain, TheChosenOneIsTheCheapestThatServes) {
     }
 }
 
+// spread would be the cheapest here, but cost takes it only for a tree.
+TEST(Explain, WhatCostDoesNotChooseIsListedAndNotChosen) {
+    const std::vector<std::string> shape = {"explain", "--collective=reduce", "--ranks=3", "--bytes=64Ki"};
+    outcome table = plan(shape);
+    const std::vector<std::string> rows = lines(table.out);
+    ASSERT_GE(rows.size(), 5u) << table.out;
+    EXPECT_NE(rows[3].find("spread:owners=2   (not chosen by cost)"), std::string::npos) << table.out;
+    EXPECT_NE(rows[4].find("ring   <- auto"), std::string::npos) << table.out;
+    std::vector<std::string> words = shape;
+    words.push_back("--format=json");
+    std::vector<json> found = records(plan(words));
+    ASSERT_GE(found.size(), 2u);
+    EXPECT_FALSE(truth(found[0], "chosen"));
+    EXPECT_TRUE(truth(found[1], "chosen"));
+}
+
 // The formula of the ring, by hand: 14 messages of an eighth of 8000 bytes, half of them reduced.
 TEST(Explain, CostsOfTheRing) {
     outcome o = plan({"explain", "--ranks=8", "--bytes=8000", "--alpha=10us", "--beta=2ns", "--gamma=1ns",
