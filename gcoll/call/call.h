@@ -1,6 +1,7 @@
 /* gcoll/call/call.h - turns the arguments of a collective call into a plan. arguments.c checks the
- * arguments, places.c looks up buffers in device memory, choose.c selects the algorithm, cache.c keeps the
- * plans, and fingerprint.c makes the description that peers compare. */
+ * arguments, places.c looks up buffers in device memory, choose.c selects the algorithm, explain.c says why,
+ * candidates.c lists what else to try, cache.c keeps the plans, and fingerprint.c makes the description that
+ * peers compare. */
 #ifndef GCOLL_CALL_CALL_H
 #define GCOLL_CALL_CALL_H
 

@@ -1,5 +1,5 @@
 /*
- * gcoll/call/choose.c - selects the algorithm of a call, and lists all candidates for gcoll_context_explain.
+ * gcoll/call/choose.c - selects the algorithm of a call, and ranks all that could serve it.
  *
  * Each rank selects by itself, and all must select the same. So the choice must not use the rank, whether
  * the call is in place, how many buffers there are, where they lie, or block sizes
@@ -12,6 +12,7 @@
 
 #include "gcoll/base/text.h"
 #include "gcoll/call/call.h"
+#include "gcoll/call/ranking.h"
 #include "gcoll/context/hooks.h"
 #include "gcoll/live/live.h"
 #include "gcoll/rendezvous/rendezvous.h"
@@ -274,7 +275,7 @@ static gcoll_status choose_linear(gcoll_context *context, gcoll_collective colle
                        choice->algorithm->name);
 }
 
-static void set_choice(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes) {
+void gcoll_call_take(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes) {
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;
     if (choice->segment_bytes > 0 && problem->segment == 0)
@@ -307,7 +308,7 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     if (status != GCOLL_OK)
         return status;
     memcpy(common->option, choice->option, sizeof common->option);
-    set_choice(problem, choice, type_bytes);
+    gcoll_call_take(problem, choice, type_bytes);
 
     if (choice->algorithm->uses_tour && !common->tour)
         return gcoll_error(
@@ -339,40 +340,23 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
     return status;
 }
 
-/* ---- Explaining --------------------------------------------------------------------------- */
+/* ---- Ranking ------------------------------------------------------------------------------ */
 
 #define CANDIDATES_FIRST 16
-#define BASIS_BYTES      768
-/* Scratch that any call may take. */
-#define FRUGAL_BYTES 65536
-/* Candidates that are listed for what they send, for their steps, for the messages of all ranks together, and
- * for a tour that was searched; and how alike the numbers may be. */
-#define EXTREMES 4
-#define ALIKE    0.01
-#define SAME     1e-9 /* what rounding leaves of equal numbers */
-/* Ranks, at most, of which one may be connected with all others for a trial. */
-#define SECOND_RANKS 64
-
-struct explanation {
-    gcoll_candidate *candidates;
-    size_t count, capacity;
-    bool short_of_memory;
-    gcoll_text said;
-};
 
 static void note_candidate(void *arg, const gcoll_candidate *candidate) {
-    struct explanation *e = arg;
-    if (e->count == e->capacity) {
-        size_t capacity = e->capacity ? 2 * e->capacity : CANDIDATES_FIRST;
-        gcoll_candidate *more = realloc(e->candidates, capacity * sizeof *more);
+    gcoll_ranking *ranking = arg;
+    if (ranking->count == ranking->capacity) {
+        size_t capacity = ranking->capacity ? 2 * ranking->capacity : CANDIDATES_FIRST;
+        gcoll_candidate *more = realloc(ranking->candidates, capacity * sizeof *more);
         if (!more) {
-            e->short_of_memory = true;
+            ranking->short_of_memory = true;
             return;
         }
-        e->candidates = more;
-        e->capacity = capacity;
+        ranking->candidates = more;
+        ranking->capacity = capacity;
     }
-    e->candidates[e->count++] = *candidate;
+    ranking->candidates[ranking->count++] = *candidate;
 }
 
 /* Usable candidates first, the cheapest first; the others in the order of the table. */
@@ -391,309 +375,21 @@ static void sort(gcoll_candidate *candidates, size_t count) {
         }
 }
 
-/* Lists all candidates and finds the choice of auto, by the rule of a tuning file or by cost. */
-static gcoll_status judge_all(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
-                              struct explanation *e, gcoll_choice *choice, const gcoll_tuning_rule **rule) {
+gcoll_status gcoll_call_rank(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
+                             gcoll_ranking *ranking, gcoll_choice *choice, const gcoll_tuning_rule **rule) {
     const size_t type_bytes = call->element_bytes;
     struct rates rates;
     set_rates(context, call, type_bytes, &rates);
     gcoll_problem common = *problem;
     *rule = NULL;
     gcoll_status status =
-        choose_by_cost(context, &rates, type_bytes, problem, &common, choice, note_candidate, e);
+        choose_by_cost(context, &rates, type_bytes, problem, &common, choice, note_candidate, ranking);
     if (status == GCOLL_OK)
         status = apply_rule(context, &rates, type_bytes, problem, &common, choice, rule);
-    if (e->short_of_memory)
-        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", e->count);
+    if (ranking->short_of_memory)
+        status = gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for %zu algorithms", ranking->count);
+    sort(ranking->candidates, ranking->count);
     return status;
-}
-
-/* Whether trying the algorithm takes no more memory than a program that makes the call can be expected to
- * have. */
-static bool is_frugal(const gcoll_call *call, const gcoll_candidate *candidate) {
-    const double vector = (double)call->count * call->element_bytes;
-    return candidate->cost.scratch * call->element_bytes <= 2 * vector + FRUGAL_BYTES;
-}
-
-/* The candidates that are listed. */
-struct list {
-    const gcoll_call *call;
-    const gcoll_problem *problem;
-    bool has_levels; /* hosts and their costs are known */
-    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX];
-    double *seconds, *sent;
-    uint32_t room, count;
-};
-
-/* What cost never takes may need a connection to each rank. */
-static bool can_be_tried(const struct list *list, const gcoll_candidate *candidate) {
-    return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL &&
-           is_frugal(list->call, candidate) && (!candidate->is_second || list->problem->size <= SECOND_RANKS);
-}
-
-static bool are_close(double a, double b) {
-    return fabs(a - b) <= SAME * fmax(fabs(a), fabs(b));
-}
-
-static bool have_same_cost(const gcoll_candidate *a, const gcoll_candidate *b) {
-    return are_close(a->cost.steps, b->cost.steps) && are_close(a->cost.sent, b->cost.sent) &&
-           are_close(a->cost.reduced, b->cost.reduced) && are_close(a->cost.scratch, b->cost.scratch);
-}
-
-/* Plans that depend on hosts or on a tour may be alike on one rank only. */
-static bool is_the_same_everywhere(const gcoll_candidate *candidate) {
-    return !candidate->choice.algorithm->uses_node && !candidate->choice.algorithm->uses_tour;
-}
-
-/* *plan: what rank 0 does, or NULL if the algorithm refuses. Errors: NO_MEMORY. */
-static gcoll_status plan_of(const struct list *list, const gcoll_candidate *candidate, gcoll_plan **plan) {
-    gcoll_problem problem = *list->problem;
-    set_choice(&problem, &candidate->choice, list->call->element_bytes);
-    *plan = NULL;
-    return gcoll_plan_create(candidate->choice.algorithm, &problem, plan) == GCOLL_ERR_NO_MEMORY
-               ? GCOLL_ERR_NO_MEMORY
-               : GCOLL_OK;
-}
-
-/* *same: two candidates are one plan by two names, as recursive doubling has several where the number of
- * ranks is a power of two: rank 0 does the same, and the costs are the same. */
-static gcoll_status compare_plans(const struct list *list, const gcoll_candidate *a, const gcoll_candidate *b,
-                                  bool *same) {
-    gcoll_plan *left = NULL, *right = NULL;
-    *same = false;
-    if (!have_same_cost(a, b) || !is_the_same_everywhere(a) || !is_the_same_everywhere(b))
-        return GCOLL_OK;
-    gcoll_status status = plan_of(list, a, &left);
-    if (status == GCOLL_OK)
-        status = plan_of(list, b, &right);
-    *same = left && right && gcoll_plan_equals(left, right);
-    gcoll_plan_destroy(left);
-    gcoll_plan_destroy(right);
-    return status;
-}
-
-/* Puts the choice of auto first, and the others behind it in their order. A tuning file may name a variant
- * that is none of them. */
-static void put_first(struct explanation *e, const char *choice) {
-    char text[GCOLL_ALGORITHM_TEXT_MAX];
-    for (size_t i = 0; i < e->count; i++) {
-        const gcoll_candidate found = e->candidates[i];
-        gcoll_choice_format(&found.choice, text, sizeof text);
-        if (strcmp(text, choice) != 0)
-            continue;
-        memmove(&e->candidates[1], &e->candidates[0], i * sizeof *e->candidates);
-        e->candidates[0] = found;
-        return;
-    }
-}
-
-/* Drops the candidates that cannot be tried, and those whose plan one before them has. */
-static gcoll_status drop_others(const struct list *list, struct explanation *e) {
-    size_t kept = 0;
-    for (size_t i = 0; i < e->count; i++) {
-        bool drops = !can_be_tried(list, &e->candidates[i]);
-        for (size_t k = 0; k < kept && !drops; k++) {
-            const gcoll_status status = compare_plans(list, &e->candidates[k], &e->candidates[i], &drops);
-            if (status != GCOLL_OK)
-                return status;
-        }
-        if (!drops)
-            e->candidates[kept++] = e->candidates[i];
-    }
-    e->count = kept;
-    return GCOLL_OK;
-}
-
-/* The choice of auto is there already, but its numbers are not known until it is found among the others. */
-static void add_to(struct list *list, const gcoll_candidate *candidate) {
-    uint32_t at = 0;
-    if (list->count == list->room)
-        return;
-    gcoll_choice_format(&candidate->choice, list->texts[list->count], GCOLL_ALGORITHM_TEXT_MAX);
-    while (strcmp(list->texts[at], list->texts[list->count]) != 0)
-        at++;
-    list->seconds[at] = candidate->seconds;
-    list->sent[at] = candidate->cost.sent * list->call->element_bytes;
-    list->count += at == list->count;
-}
-
-/* Adds the candidates in their order, until `room` are listed. Where no difference between hosts is known,
- * those that make one come only with `all`. */
-static void add_until(struct list *list, const struct explanation *e, uint32_t room, bool all) {
-    for (size_t i = 0; i < e->count && list->count < room; i++)
-        if (all || list->has_levels || !e->candidates[i].choice.algorithm->uses_node)
-            add_to(list, &e->candidates[i]);
-}
-
-/* Adds the candidate of which `number` is least, and of these the fastest. */
-static void add_least(struct list *list, const struct explanation *e,
-                      double (*number)(const gcoll_candidate *)) {
-    const gcoll_candidate *found = NULL;
-    for (size_t i = 0; i < e->count; i++)
-        if (!found || number(&e->candidates[i]) < number(found) * (1 - ALIKE))
-            found = &e->candidates[i];
-    if (found)
-        add_to(list, found);
-}
-
-static double sent_by(const gcoll_candidate *candidate) {
-    return candidate->cost.sent;
-}
-
-static double steps_of(const gcoll_candidate *candidate) {
-    return candidate->cost.steps;
-}
-
-/* Where ranks share processors, each message takes its time from all of them. */
-static double messages_of(const gcoll_candidate *candidate) {
-    return candidate->load.messages;
-}
-
-/* The ring along the tour of the tuning file: the model, whose links are all alike, knows nothing in its
- * favour. */
-static void add_tour(struct list *list, const struct explanation *e) {
-    for (size_t i = 0; i < e->count; i++)
-        if (e->candidates[i].choice.algorithm->uses_tour)
-            add_to(list, &e->candidates[i]);
-}
-
-gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
-                                   char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
-                                   uint32_t room, uint32_t *count) {
-    gcoll_problem problem = gcoll_call_problem(context, call, blocks);
-    problem.rank = 0;
-    problem.buffers = 1;
-    problem.in_memory = problem.out_memory = NULL;
-    struct explanation e = {0};
-    gcoll_choice choice = {0};
-    const gcoll_tuning_rule *rule;
-    struct list list = {.call = call,
-                        .problem = &problem,
-                        .has_levels = gcoll_basis_levels(context->basis, gcoll_call_is_fixed(call)) != NULL,
-                        .texts = texts,
-                        .seconds = seconds,
-                        .sent = sent,
-                        .room = room};
-    gcoll_status status = judge_all(context, call, &problem, &e, &choice, &rule);
-    if (status == GCOLL_OK) {
-        sort(e.candidates, e.count);
-        gcoll_choice_format(&choice, texts[0], GCOLL_ALGORITHM_TEXT_MAX);
-        list.count = 1;
-        put_first(&e, texts[0]);
-        seconds[0] = e.candidates[0].seconds; /* stay if a tuning file names a variant that is not listed */
-        sent[0] = e.candidates[0].cost.sent * call->element_bytes;
-        status = drop_others(&list, &e);
-    }
-    if (status == GCOLL_OK) {
-        add_until(&list, &e, room - EXTREMES, false);
-        add_least(&list, &e, sent_by);
-        add_least(&list, &e, steps_of);
-        add_least(&list, &e, messages_of);
-        add_tour(&list, &e);
-        add_until(&list, &e, room, false);
-        add_until(&list, &e, room, true);
-    }
-    *count = list.count;
-    free(e.candidates);
-    return status;
-}
-
-/* Says where the result has the same bits, whichever algorithm is taken. */
-static void describe_sameness(struct explanation *e, const gcoll_call *call) {
-    static const char *const words[] = {
-        [GCOLL_SAME_ON_RANKS] = "the same bits on every rank (options.same: on ranks)",
-        [GCOLL_SAME_IN_RUNS] = "the same bits on every rank and in every run (options.same: in runs)",
-        [GCOLL_SAME_NOWHERE] = "bits may differ between ranks and runs (options.same: nowhere)"};
-    const gcoll_collective collective = (gcoll_collective)call->collective;
-    if (!gcoll_collective_reduces(collective))
-        return;
-    const bool on_one = collective != GCOLL_ALLREDUCE;
-    const char *text = words[gcoll_call_same(call)];
-    if (!gcoll_order_matters((gcoll_type)call->type, (gcoll_op)call->op))
-        text = "the same bits in any order of evaluation";
-    else if (gcoll_call_order(call) == GCOLL_ORDER_PAIRS)
-        text = "the same bits for every size, algorithm, transport and run (options.order: pairs)";
-    else if (gcoll_call_order(call) == GCOLL_ORDER_LEFT)
-        text = "the same bits for every size, algorithm, transport and run (options.order: left)";
-    else if (on_one && !gcoll_call_is_fixed(call))
-        text = "each element is on one rank; bits may differ between runs";
-    else if (on_one)
-        text = "each element is on one rank, with the same bits in every run (options.same: in runs)";
-    gcoll_text_add(&e->said, "result: %s\n", text);
-}
-
-/* The algorithm that the next call takes. */
-static void name_choice(gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
-                        char *name, size_t bytes) {
-    gcoll_taught taught = {0};
-    if (context->learner)
-        context->learner->enter(context, call, &(gcoll_blocks){0}, 0, GCOLL_FORM_NONE, &taught);
-    if (taught.algorithm)
-        snprintf(name, bytes, "%s", taught.algorithm);
-    else
-        gcoll_choice_format(choice, name, bytes);
-}
-
-static void describe(struct explanation *e, const gcoll_call *call, gcoll_context *context,
-                     const gcoll_choice *choice, const gcoll_tuning_rule *rule, gcoll_status status) {
-    char name[GCOLL_ALGORITHM_TEXT_MAX], basis[BASIS_BYTES], codec[GCOLL_CODEC_TEXT_MAX];
-    const bool has_codec = gcoll_codec_is_set(&call->codec);
-    name_choice(context, call, choice, name, sizeof name);
-    gcoll_codec_format(&call->codec, codec);
-    gcoll_text_add(&e->said, "%s of %llu %s%s%s by %u ranks: %s\n",
-                   gcoll_collective_name((gcoll_collective)call->collective), (unsigned long long)call->count,
-                   gcoll_type_name((gcoll_type)call->type), has_codec ? " as " : "", has_codec ? codec : "",
-                   context->size, status == GCOLL_OK ? name : gcoll_last_error());
-    sort(e->candidates, e->count);
-    for (size_t i = 0; i < e->count; i++) {
-        const gcoll_candidate *candidate = &e->candidates[i];
-        gcoll_choice_format(&candidate->choice, name, sizeof name);
-        if (candidate->status != GCOLL_OK) {
-            gcoll_text_add(&e->said, "  %-28s no: %s\n", name, candidate->reason);
-            continue;
-        }
-        gcoll_text_add(&e->said, "  %-28s %10.1f us  turns %.0f, sent %.0f, reduced %.0f, scratch %.0f", name,
-                       candidate->seconds * 1e6, candidate->cost.steps, candidate->cost.sent,
-                       candidate->cost.reduced, candidate->cost.scratch);
-        if (candidate->load.within_steps > 0)
-            gcoll_text_add(&e->said, "; within hosts: turns %.0f, sent %.0f", candidate->load.within_steps,
-                           candidate->load.within_sent);
-        gcoll_text_add(&e->said, "%s\n", candidate->is_second ? "; not chosen by cost" : "");
-    }
-    gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
-    describe_sameness(e, call);
-    gcoll_text_add(&e->said, "%s", basis);
-    if (context->learner)
-        context->learner->explain(context, call, &e->said);
-}
-
-gcoll_status gcoll_context_explain(gcoll_context *context, gcoll_collective collective, uint64_t count,
-                                   gcoll_type type, gcoll_op op, uint32_t root,
-                                   const gcoll_collective_options *options, char *text, size_t bytes) {
-    gcoll_call call = {0};
-    if (!context || !text || bytes == 0)
-        return gcoll_error(GCOLL_ERR_INVALID, "%s",
-                           context ? "text: is NULL or of 0 bytes" : "context: is NULL");
-    gcoll_status status = gcoll_enter(context); /* apply_rule may look up hosts in the store */
-    if (status != GCOLL_OK)
-        return status;
-    status = gcoll_arguments_shape(&call, context, collective, count, type, op, root, options);
-    if (status != GCOLL_OK) {
-        gcoll_leave(context);
-        return status;
-    }
-    gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
-    problem.rank = 0;
-    gcoll_choice choice = {0};
-    struct explanation e = {.said = {text, bytes, 0}};
-    const gcoll_tuning_rule *rule;
-    text[0] = '\0';
-    status = judge_all(context, &call, &problem, &e, &choice, &rule);
-    if (!e.short_of_memory)
-        describe(&e, &call, context, &choice, rule, status);
-    free(e.candidates);
-    gcoll_leave(context);
-    return status == GCOLL_ERR_UNSUPPORTED ? GCOLL_OK : status; /* the text contains the reason */
 }
 
 gcoll_status gcoll_context_register(gcoll_context *context, const gcoll_algorithm *algorithm) {

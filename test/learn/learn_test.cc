@@ -21,7 +21,8 @@ extern "C" {
 #include "gcoll/plan.h"
 extern const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm;
 #include "transport/inproc/inproc.h"
-// tried_peek.c: how often an algorithm is among those that are tried for an allreduce of float32.
+// tried_peek.c: how often an algorithm, with any options, is among those that are tried for an allreduce of
+// float32.
 uint32_t tried_peek(gcoll_context *context, uint64_t count, const char *algorithm);
 }
 
@@ -1087,6 +1088,21 @@ TEST_P(Learn, ATourThatIsTheRingForRank0IsTriedBesideTheRing) {
         EXPECT_EQ(tried("tour_ring"), 1u);
         EXPECT_EQ(tried("ring") + tried("pre_reduced_ring"), 1u);
     });
+}
+
+// Cost does not choose spread, but it may be tried, where ranks are few: it needs a connection to each. Where
+// a message costs next to nothing, it has a place among those that are tried.
+TEST(Tried, SpreadByUpTo64Ranks) {
+    gcoll_test::Folder folder;
+    const std::string path = folder.path() + "/costs.tuning";
+    for (uint32_t size : {4u, 63u, 65u}) {
+        std::ofstream(path) << "gcoll-tuning 1\nfor ranks=" << size
+                            << " transport=inproc\ncost alpha_ns=1 beta_ps=250 gamma_ps=100\n";
+        run_threads(learning(size, "inproc", path.c_str()), [&](uint32_t rank, gcoll_context *context) {
+            if (rank == 0)
+                EXPECT_EQ(tried_peek(context, 65536, "spread"), size <= 64 ? 1u : 0u) << size;
+        });
+    }
 }
 
 // What a rule chooses is not tried by another name.

@@ -17,6 +17,7 @@ uint32_t tried_peek(gcoll_context *context, uint64_t count, const char *algorith
                               GCOLL_LEARN_CANDIDATES, &tried) != GCOLL_OK)
         return UINT32_MAX;
     for (uint32_t i = 0; i < tried; i++)
-        found += strcmp(texts[i], algorithm) == 0;
+        found += strcspn(texts[i], ":") == strlen(algorithm) &&
+                 strncmp(texts[i], algorithm, strlen(algorithm)) == 0;
     return found;
 }
