@@ -116,12 +116,12 @@ typedef struct gcoll_candidate {
     double seconds;
     gcoll_status status; /* not GCOLL_OK: it cannot be used, and why */
     char reason[128];
-    bool is_second; /* never taken by cost; learning may try it */
+    bool is_for_trials; /* cost never chooses it; learning may try it */
 } gcoll_candidate;
 
 /* The cheapest algorithm for the problem that meets the needs, among those that leave staging to the problem.
- * Rows with `takes_order` are taken where a tree is wanted; elsewhere others need fewer messages or less
- * scratch, mostly, so they are `is_second`.
+ * Cost chooses a row with `takes_order` only where a tree is wanted. Elsewhere other rows mostly need fewer
+ * messages or less scratch, and the row is `is_for_trials`.
  * Options that are chosen by cost (r = -1 of group_butterfly) get their values. The result depends only on
  * input that is the same on every rank. type_bytes is the size of an element. `considered`, if not NULL, is
  * called for each algorithm, in the order of the table. */

@@ -3,8 +3,8 @@
 
 #include "tools/progress.h"
 
-/* Nothing is learned from these calls: vectors of figures have all lengths, and would be so many kinds of
- * calls to learn about. */
+/* Nothing is learned from these calls: vectors of figures have many lengths, and each
+ * length would be a kind of call to learn about. */
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op) {
     gcoll_allreduce_options options;
     gcoll_allreduce_options_init(&options);

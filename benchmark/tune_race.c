@@ -13,10 +13,10 @@
  * and the median is over many deals. Without binding, two ranks may stay on one core while another core
  * idles.
  *
- * The time of a call is the mean over the ranks, as learning has it (gcoll/learn/judge.h). It follows what a
- * program feels, the time from call to call; the time of the slowest rank does not where ranks share cores,
- * as the first to start waits for the last to get a core (docs/decisions.md). All ranks see the same means,
- * so they drop the same candidates without communication.
+ * The time of a call is the mean over the ranks, as in learning (gcoll/learn/judge.h). The mean follows the
+ * time from call to call, which a program pays. The slowest rank's time does not where ranks share cores: the
+ * rank that starts first waits until the last one gets a core (docs/decisions.md). All ranks see the same
+ * means, so they drop the same candidates without communication.
  */
 #include <math.h>
 #include <stdlib.h>

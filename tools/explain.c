@@ -48,7 +48,7 @@ static void sort(field *f) {
 /* The number of the candidate that auto takes; all of them: none serves. */
 static size_t chosen_of(const field *f) {
     size_t chosen = 0;
-    while (chosen < f->count && f->at[chosen].is_second)
+    while (chosen < f->count && f->at[chosen].is_for_trials)
         chosen++;
     return chosen;
 }
@@ -82,9 +82,9 @@ static void print_table(const tool_options *o, FILE *file, const tool_shape *sha
             fprintf(file, "%14.2f %9.3f %7.0f %13.0f %13.0f %13.0f  %s%s\n", 1e6 * c->seconds,
                     f->at[0].seconds > 0 ? c->seconds / f->at[0].seconds : 1, c->cost.steps,
                     element * c->cost.sent, element * c->cost.reduced, element * c->cost.scratch, text,
-                    i == taken     ? "   <- auto"
-                    : c->is_second ? "   (not chosen by cost)"
-                                   : "");
+                    i == taken         ? "   <- auto"
+                    : c->is_for_trials ? "   (not chosen by cost)"
+                                       : "");
         else
             fprintf(file, "%14s %9s %7s %13s %13s %13s  %s: %s\n", "-", "-", "-", "-", "-", "-", text,
                     c->reason);

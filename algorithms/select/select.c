@@ -295,10 +295,10 @@ gcoll_status gcoll_choose(const gcoll_registry *registry, const gcoll_problem *p
         try_options(&s, &tried, 0);
         if (s.short_of_memory)
             return no_memory(a, problem);
-        s.best.is_second = a->takes_order && !gcoll_problem_has_tree(problem);
+        s.best.is_for_trials = a->takes_order && !gcoll_problem_has_tree(problem);
         if (considered)
             considered(arg, &s.best);
-        if (s.best.status == GCOLL_OK && !s.best.is_second &&
+        if (s.best.status == GCOLL_OK && !s.best.is_for_trials &&
             (best.status != GCOLL_OK || is_better(&s, &s.best, &best)))
             best = s.best;
     }

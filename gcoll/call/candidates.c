@@ -19,8 +19,8 @@
 #define EXTREMES 4
 #define ALIKE    0.01
 #define SAME     1e-9 /* what rounding leaves of equal numbers */
-/* Ranks, at most, of which one may be connected with all others for a trial. */
-#define SECOND_RANKS 64
+/* An algorithm that cost never chooses is tried by so many ranks at most. */
+#define TRIAL_RANKS 64
 
 /* Whether trying the algorithm takes no more memory than a program that makes the call can be expected to
  * have. */
@@ -39,10 +39,11 @@ struct list {
     uint32_t room, count;
 };
 
-/* What cost never takes may need a connection to each rank. */
+/* An algorithm that is for trials only may need a connection to each rank. */
 static bool can_be_tried(const struct list *list, const gcoll_candidate *candidate) {
     return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL &&
-           is_frugal(list->call, candidate) && (!candidate->is_second || list->problem->size <= SECOND_RANKS);
+           is_frugal(list->call, candidate) &&
+           (!candidate->is_for_trials || list->problem->size <= TRIAL_RANKS);
 }
 
 static bool are_close(double a, double b) {
@@ -62,7 +63,7 @@ static bool is_the_same_everywhere(const gcoll_candidate *candidate) {
 /* *plan: what rank 0 does, or NULL if the algorithm refuses. Errors: NO_MEMORY. */
 static gcoll_status plan_of(const struct list *list, const gcoll_candidate *candidate, gcoll_plan **plan) {
     gcoll_problem problem = *list->problem;
-    gcoll_call_take(&problem, &candidate->choice, list->call->element_bytes);
+    gcoll_call_set_choice(&problem, &candidate->choice, list->call->element_bytes);
     *plan = NULL;
     return gcoll_plan_create(candidate->choice.algorithm, &problem, plan) == GCOLL_ERR_NO_MEMORY
                ? GCOLL_ERR_NO_MEMORY

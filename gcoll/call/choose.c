@@ -275,7 +275,7 @@ static gcoll_status choose_linear(gcoll_context *context, gcoll_collective colle
                        choice->algorithm->name);
 }
 
-void gcoll_call_take(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes) {
+void gcoll_call_set_choice(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes) {
     memcpy(problem->option, choice->option, sizeof problem->option);
     problem->segment = choice->segment_bytes / type_bytes;
     if (choice->segment_bytes > 0 && problem->segment == 0)
@@ -308,7 +308,7 @@ static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call
     if (status != GCOLL_OK)
         return status;
     memcpy(common->option, choice->option, sizeof common->option);
-    gcoll_call_take(problem, choice, type_bytes);
+    gcoll_call_set_choice(problem, choice, type_bytes);
 
     if (choice->algorithm->uses_tour && !common->tour)
         return gcoll_error(

@@ -71,7 +71,7 @@ static void describe(const gcoll_ranking *ranking, const gcoll_call *call, gcoll
         if (candidate->load.within_steps > 0)
             gcoll_text_add(said, "; within hosts: turns %.0f, sent %.0f", candidate->load.within_steps,
                            candidate->load.within_sent);
-        gcoll_text_add(said, "%s\n", candidate->is_second ? "; not chosen by cost" : "");
+        gcoll_text_add(said, "%s\n", candidate->is_for_trials ? "; not chosen by cost" : "");
     }
     gcoll_basis_describe(context, rule, gcoll_call_is_fixed(call), basis, sizeof basis);
     describe_sameness(call, said);

@@ -19,6 +19,6 @@ typedef struct gcoll_ranking {
 gcoll_status gcoll_call_rank(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                              gcoll_ranking *ranking, gcoll_choice *choice, const gcoll_tuning_rule **rule);
 /* Sets the options and the segment of a problem to those of a choice. */
-void gcoll_call_take(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes);
+void gcoll_call_set_choice(gcoll_problem *problem, const gcoll_choice *choice, size_t type_bytes);
 
 #endif

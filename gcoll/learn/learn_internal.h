@@ -7,8 +7,8 @@
 #include "gcoll/learn/judge.h"
 #include "gcoll/learn/learn.h"
 
-/* Kinds of calls that are known at a time. A further kind takes the place of one without a study; if there is
- * none, it learns nothing. */
+/* Kinds of calls that are known at a time. A further kind takes the place of one that has come less than
+ * GCOLL_LEARN_FROM times. If there is none, it learns nothing. */
 #define GCOLL_LEARN_SITES 64
 /* The first call of a kind for which memory is spent on learning. Below the end of the first lesson. */
 #define GCOLL_LEARN_FROM 3
@@ -59,7 +59,7 @@ struct gcoll_learn_site {
     uint32_t number;
     bool is_loose;      /* a rank may leave the call before others enter it (site.c) */
     uint64_t calls;     /* that have begun */
-    uint64_t latest;    /* the number of the latest one among the calls of all kinds */
+    uint64_t latest;    /* its latest call, as a number among the calls of all kinds */
     uint64_t fence;     /* of a loose kind: the meeting at which its next lesson begins; 0: not known yet */
     bool is_known;      /* the candidates have been listed */
     gcoll_study *study; /* NULL: it has not come often, or one algorithm alone can serve it */

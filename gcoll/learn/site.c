@@ -21,7 +21,8 @@
 #include "gcoll/run/run.h"
 #include "gcoll/tuning/tuning.h"
 
-/* A kind without a study that has not come for so many calls that learn is the first to be forgotten. */
+/* A kind that came less than GCOLL_LEARN_FROM times, and not among so many latest calls, is forgotten first.
+ */
 #define OLD_CALLS 1000
 
 #define TOKEN_BITS 8 /* of a token: the sample; the site stands above it, counted from 1 */
@@ -90,9 +91,9 @@ static bool is_old(const gcoll_learn *learn, const gcoll_learn_site *site) {
     return learn->calls - site->latest > OLD_CALLS;
 }
 
-/* Whether of two kinds without a study the first should rather be forgotten. Those that have not come for
- * long are the first to go; then those that have come the least often, and of these the latest: so most are
- * kept of kinds that come in turns, if these are more than can be known. */
+/* Whether the first of two kinds should rather be forgotten. A kind that has not come for long goes before
+ * all others, and the oldest of these first. Then goes the kind that has come the least often, and of these
+ * the latest. So if more kinds come in turns than can be known, most of them are kept. */
 static bool is_less_worth(const gcoll_learn *learn, const gcoll_learn_site *a, const gcoll_learn_site *b) {
     if (is_old(learn, a) || is_old(learn, b))
         return a->latest < b->latest;

@@ -221,8 +221,8 @@ static void find_section(gcoll_context *context) {
                                               basis->local_ranks, &basis->exact);
 }
 
-/* A file that was made for these ranks, but not for how they share processors, is likely a mistake. Writes
- * nothing if all is well. */
+/* A file that was made for so many ranks, but for another `local`, is likely a mistake. The text is empty if
+ * there is none. */
 static void describe_unused_tour(const gcoll_context *context, char *text, size_t bytes) {
     const gcoll_basis *basis = context->basis;
     const gcoll_tuning_section *s = basis->section;
