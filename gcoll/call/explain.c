@@ -9,7 +9,7 @@
 #include "gcoll/context/hooks.h"
 #include "gcoll/tuning/tuning.h"
 
-#define BASIS_BYTES 768
+#define BASIS_BYTES 1280
 
 /* Says where the result has the same bits, whichever algorithm is taken. */
 static void describe_sameness(const gcoll_call *call, gcoll_text *said) {

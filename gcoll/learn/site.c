@@ -106,7 +106,7 @@ static uint32_t place_of_newcomer(const gcoll_learn *learn) {
     if (learn->count < GCOLL_LEARN_SITES)
         return learn->count;
     for (uint32_t i = 0; i < learn->count; i++)
-        if (!learn->sites[i]->study &&
+        if (!learn->sites[i]->is_known &&
             (place == GCOLL_LEARN_SITES || is_less_worth(learn, learn->sites[i], learn->sites[place])))
             place = i;
     return place;

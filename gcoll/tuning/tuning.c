@@ -41,7 +41,7 @@
 #define AGREED_MAX        768
 #define NUMBERS           7
 #define REASON_BYTES      400
-#define UNUSED_TOUR_BYTES 160
+#define UNUSED_TOUR_BYTES (GCOLL_BASIS_NAME_MAX + 160)
 #define MAP_BYTES         400 /* a job whose map of hosts is longer has one level of cost */
 #define WITHIN            " within"
 
@@ -229,15 +229,16 @@ static void describe_unused_tour(const gcoll_context *context, char *text, size_
     text[0] = '\0';
     if (s && s->tour && s->ranks == context->size && !basis->exact && !basis->whole)
         snprintf(text, bytes,
-                 "line %u: its tour is not used: local is %u, and %u ranks share the processors of rank 0",
-                 s->line, s->local, basis->local_ranks);
+                 "tuning file '%s': line %u: its tour is not used: local is %u, and %u ranks share the "
+                 "processors of rank 0",
+                 basis->name, s->line, s->local, basis->local_ranks);
 }
 
 static void warn_of_tour(gcoll_context *context) {
     char text[UNUSED_TOUR_BYTES];
     describe_unused_tour(context, text, sizeof text);
     if (text[0])
-        gcoll_log(context, GCOLL_LOG_WARNING, "tuning file '%s': %s", context->basis->name, text);
+        gcoll_log(context, GCOLL_LOG_WARNING, "%s", text);
 }
 
 /* Takes the costs of the file's section, if it has any. */
