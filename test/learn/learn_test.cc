@@ -1051,12 +1051,20 @@ TEST_P(Learn, WhatWasLearnedIsSaved) {
     });
 }
 
+// The path of a tuning file with one section.
+std::string tuning_file(const gcoll_test::Folder &folder, const char *transport, uint32_t ranks,
+                        const std::string &lines) {
+    const std::string path = folder.path() + "/one.tuning";
+    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=" << ranks << " transport=" << transport << "\n"
+                        << lines << "\n";
+    return path;
+}
+
 // The model knows nothing in its favour: more algorithms than are tried are cheaper by it.
 TEST_P(Learn, ATourIsAmongWhatIsTried) {
     gcoll_test::Folder folder;
-    const std::string path = folder.path() + "/tour.tuning";
-    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=5 transport=" << GetParam()
-                        << "\ncost alpha_ns=9000 beta_ps=100 gamma_ps=10\ntour 2 4 1 0 3\n";
+    const std::string path =
+        tuning_file(folder, GetParam(), 5, "cost alpha_ns=9000 beta_ps=100 gamma_ps=10\ntour 2 4 1 0 3");
     run_threads(learning(5, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
         EXPECT_EQ(tried_peek(context, 100, "tour_ring"), 1u);
         EXPECT_EQ(tried_peek(context, 100, "ring"), 0u) << "there are more than are tried";
@@ -1080,9 +1088,8 @@ TEST_P(Learn, APlanOfSeveralNamesIsTriedByOne) {
 // That rank 0 has the same neighbours along a tour as in the ring does not make one of both.
 TEST_P(Learn, ATourThatIsTheRingForRank0IsTriedBesideTheRing) {
     gcoll_test::Folder folder;
-    const std::string path = folder.path() + "/tour.tuning";
-    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=5 transport=" << GetParam()
-                        << "\ncost alpha_ns=100 beta_ps=100 gamma_ps=10\ntour 0 1 3 2 4\n";
+    const std::string path =
+        tuning_file(folder, GetParam(), 5, "cost alpha_ns=100 beta_ps=100 gamma_ps=10\ntour 0 1 3 2 4");
     run_threads(learning(5, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
         const auto tried = [&](const char *name) { return tried_peek(context, 1 << 18, name); };
         EXPECT_EQ(tried("tour_ring"), 1u);
@@ -1094,10 +1101,9 @@ TEST_P(Learn, ATourThatIsTheRingForRank0IsTriedBesideTheRing) {
 // a message costs next to nothing, it has a place among those that are tried.
 TEST(Tried, SpreadByUpTo64Ranks) {
     gcoll_test::Folder folder;
-    const std::string path = folder.path() + "/costs.tuning";
     for (uint32_t size : {4u, 63u, 65u}) {
-        std::ofstream(path) << "gcoll-tuning 1\nfor ranks=" << size
-                            << " transport=inproc\ncost alpha_ns=1 beta_ps=250 gamma_ps=100\n";
+        const std::string path =
+            tuning_file(folder, "inproc", size, "cost alpha_ns=1 beta_ps=250 gamma_ps=100");
         run_threads(learning(size, "inproc", path.c_str()), [&](uint32_t rank, gcoll_context *context) {
             if (rank == 0)
                 EXPECT_EQ(tried_peek(context, 65536, "spread"), size <= 64 ? 1u : 0u) << size;
@@ -1108,9 +1114,7 @@ TEST(Tried, SpreadByUpTo64Ranks) {
 // What a rule chooses is not tried by another name.
 TEST_P(Learn, TheChoiceOfARuleIsTriedByItsOwnName) {
     gcoll_test::Folder folder;
-    const std::string path = folder.path() + "/rule.tuning";
-    std::ofstream(path) << "gcoll-tuning 1\nfor ranks=4 transport=" << GetParam()
-                        << "\nchoose allreduce 0 - butterfly\n";
+    const std::string path = tuning_file(folder, GetParam(), 4, "choose allreduce 0 - butterfly");
     run_threads(learning(4, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
         EXPECT_EQ(tried_peek(context, 1000, "butterfly"), 1u);
         EXPECT_EQ(tried_peek(context, 1000, "recursive_doubling"), 0u);
@@ -1184,10 +1188,9 @@ TEST_P(Learn, AJobThatHasLearnedNothingSavesNothingAndSaysSo) {
     gcoll_test::Folder folder;
     setenv("GCOLL_TUNING_SAVE", (folder.path() + "/none.tuning").c_str(), 1);
     std::string said;
-    gcoll_test::Job job = learning(2, GetParam());
-    job.adjust = [&, before = job.adjust](uint32_t rank, gcoll_context_options *options) {
-        if (before)
-            before(rank, options);
+    Job job = learning(2, GetParam());
+    job.adjust = [&](uint32_t rank, gcoll_context_options *options) {
+        options->tuning = nullptr;
         if (rank != 0)
             return;
         options->log_arg = &said;
