@@ -8,9 +8,11 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
+import threading
 import time
 import unittest
 
@@ -44,9 +46,19 @@ class Terminal:
                 self.at += 1
 
 
-def watch(command, columns=80, term="xterm", out_too=False, limit=100):
-    """Runs a command whose standard error is a terminal, and standard output, too, or else a pipe. Returns the status, the
-    terminal, what was written to it with its times, and what came by the pipe."""
+def slow_down(process, ended):
+    """Lets a process run a fifth of the time, as on a slow machine: its lines come when a clock says so, and what it computes until then
+    is of no interest here."""
+    while not ended.is_set():
+        process.send_signal(signal.SIGSTOP)
+        ended.wait(0.04)
+        process.send_signal(signal.SIGCONT)
+        ended.wait(0.01)
+
+
+def watch(command, columns=80, term="xterm", out_too=False, limit=100, is_slow=True):
+    """Runs a command whose standard error is a terminal, and standard output, too, or else a pipe; slowly, unless said otherwise.
+    Returns the status, the terminal, what was written to it with its times, and what came by the pipe."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     settings = termios.tcgetattr(slave)
@@ -56,24 +68,33 @@ def watch(command, columns=80, term="xterm", out_too=False, limit=100):
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=slave if out_too else subprocess.PIPE, stderr=slave,
                                env=dict(os.environ, TERM=term))
     os.close(slave)
+    ended = threading.Event()
+    slower = threading.Thread(target=slow_down, args=(process, ended))
+    if is_slow:
+        slower.start()
     writes, out = [], b""
     sources = [master] + ([] if out_too else [process.stdout.fileno()])
-    while sources:
-        ready = select.select(sources, [], [], limit)[0]
-        if not ready:
-            process.kill()
-            raise AssertionError("nothing for %d s" % limit)
-        for source in ready:
-            try:
-                data = os.read(source, 4096)
-            except OSError: # the terminal's other side is closed
-                data = b""
-            if not data:
-                sources.remove(source)
-            elif source == master:
-                writes.append((time.monotonic() - begun, data.decode("ascii")))
-            else:
-                out += data
+    try:
+        while sources:
+            ready = select.select(sources, [], [], limit)[0]
+            if not ready:
+                process.kill()
+                raise AssertionError("nothing for %d s" % limit)
+            for source in ready:
+                try:
+                    data = os.read(source, 4096)
+                except OSError: # the terminal's other side is closed
+                    data = b""
+                if not data:
+                    sources.remove(source)
+                elif source == master:
+                    writes.append((time.monotonic() - begun, data.decode("ascii")))
+                else:
+                    out += data
+    finally:
+        ended.set()
+        if is_slow:
+            slower.join()
     status = process.wait()
     os.close(master)
     if process.stdout:
@@ -128,7 +149,7 @@ class Progress(unittest.TestCase):
         return percents
 
     def test_percent_and_time_on_a_terminal_and_the_same_output_as_in_a_pipe(self):
-        command, took, terminal, writes, out = watch_long_enough(search_of, 2000, 1, 4)
+        command, took, terminal, writes, out = watch_long_enough(search_of, 400, 1, 4)
         lines = shown(writes)
         percents = self.check_lines(lines, "arrival")
         self.assertLess(percents[0], 70)
@@ -144,19 +165,19 @@ class Progress(unittest.TestCase):
         self.assertEqual(piped(command), (0, out, ""))
 
     def test_short_runs_show_nothing(self):
-        status, _, writes, out = watch([PLAN] + SEARCH + ["--tries", "50"])
+        status, _, writes, out = watch([PLAN] + SEARCH + ["--tries", "50"], is_slow=False)
         self.assertEqual((status, writes), (0, []))
         self.assertIn("best of", out)
 
     def test_narrow_terminals_and_those_without_codes(self):
         for columns, term in ((14, "dumb"), (6, "xterm")): # the terminal refuses escape codes
-            _, _, terminal, writes, _ = watch_long_enough(search_of, 8000, 1, 2.7, columns=columns, term=term)
+            _, _, terminal, writes, _ = watch_long_enough(search_of, 1600, 1, 2.7, columns=columns, term=term)
             self.assertTrue(writes)
             self.assertFalse(terminal.wrapped)
             self.assertEqual([line.strip() for line in terminal.lines], [""])
 
     def test_results_on_the_terminal_are_not_mixed_with_the_line(self):
-        command, _, terminal, writes, _ = watch_long_enough(lambda tries: search_of(tries // 2) + ["--operations", "2"], 8000, 1, 2.7,
+        command, _, terminal, writes, _ = watch_long_enough(lambda tries: search_of(tries // 2) + ["--operations", "2"], 1600, 1, 2.7,
                                                             out_too=True)
         self.assertTrue(shown(writes))
         wanted = piped(command)[1].split("\n")
@@ -165,7 +186,7 @@ class Progress(unittest.TestCase):
     def test_verify(self):
         command, _, terminal, writes, _ = watch_long_enough(lambda ranks: [
             PLAN, "verify", "--collective", "allreduce", "--algorithm", "ring,star,linear", "--ranks", "1-%d" % ranks, "--jobs", "1"],
-            32, 4, 3.5, out_too=True)
+            20, 4, 3.5, out_too=True)
         self.check_lines(shown(writes), "verify")
         self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in piped(command)[1].split("\n")])
 
@@ -173,7 +194,7 @@ class Progress(unittest.TestCase):
         for command, name in ((["compare", "--algorithm", "ring,linear", "--bytes", "64:1Mi:x2", "--ranks"], "compare"),
                               (["simulate", "--algorithm", "ring", "--bytes", "64:1Mi:x2", "--ranks"], "simulate"),
                               (["stats", "--algorithm", "ring", "--count", "64,128,256,512,1024,2048", "--ranks"], "stats")):
-            run, _, terminal, writes, _ = watch_long_enough(lambda ranks, flags=command: [PLAN] + flags + [str(ranks)], 30, 2, 2.7,
+            run, _, terminal, writes, _ = watch_long_enough(lambda ranks, flags=command: [PLAN] + flags + [str(ranks)], 12, 2, 2.7,
                                                             out_too=True)
             self.assertTrue(all(LINE.match(line).group(1) == name for _, line in shown(writes)))
             self.assertTrue(shown(writes), command)
@@ -183,21 +204,21 @@ class Progress(unittest.TestCase):
     def test_scripts_show_the_same_line(self):
         command = ["bash", "-c", ". %s/scripts/progress.sh; export LC_ALL=C; progress_begin script 40; for ((i = 1; i <= 40; i++)); do "
                    "read -rt 0.1 <> <(:) || :; progress_add 1 \"step $i\"; done; progress_end; echo done" % os.environ["GCOLL_TREE"]]
-        status, terminal, writes, out = watch(command)
+        status, terminal, writes, out = watch(command, is_slow=False)
         self.assertEqual((status, out), (0, "done\n"))
         lines = shown(writes)
         self.check_lines(lines, "script")
         self.assertRegex(lines[-1][1], r"^script: (9\d|100) %, \d s left: step \d+$")
         self.assertEqual([line.strip() for line in terminal.lines], [""])
         self.assertEqual(piped(command), (0, "done\n", ""))
-        _, terminal, _, _ = watch(command, columns=11)
+        _, terminal, _, _ = watch(command, columns=11, is_slow=False)
         self.assertFalse(terminal.wrapped)
 
     @unittest.skipUnless(BENCH, "gcoll_bench was not built")
     def test_bench(self):
-        command = [BENCH, "--local", "2", "--transport", "inproc", "--algorithm", "ring,star", "--bytes", "4,8,12", "--time",
-                   "0.8s", "--format", "csv"]
-        status, terminal, writes, _ = watch(command, out_too=True)
+        command = [BENCH, "--local", "2", "--transport", "inproc", "--algorithm", "ring,star", "--bytes", "4,8,12", "--format", "csv",
+                   "--time"]
+        status, terminal, writes, _ = watch(command + ["0.8s"], out_too=True)
         self.assertEqual(status, 0)
         lines = shown(writes)
         self.check_lines(lines, "gcoll_bench")
@@ -205,7 +226,7 @@ class Progress(unittest.TestCase):
         self.assertEqual(len(terminal.lines), 8)
         for line in terminal.lines[1:-1]:
             self.assertRegex(line, r"^allreduce,(ring|star[^,]*),inproc,2,[^ ]*$")
-        status, out, err = piped(command)
+        status, out, err = piped(command + ["10ms"])
         self.assertEqual((status, len(out.split("\n")), err), (0, 8, ""))
 
     @unittest.skipUnless(BENCH, "gcoll_bench was not built")
