@@ -45,19 +45,32 @@ std::string hex(uintptr_t number) {
 
 namespace pretend {
 
+Accesses::Begins &Accesses::of(const Range &range) {
+    size_t bits = 0;
+    for (uintptr_t length = range.end - range.begin; length > 0; length >>= 1)
+        bits++;
+    return by_length_[bits];
+}
+
 void Accesses::remove(const Range &range) {
-    for (auto at = begins_.lower_bound(range.begin); at != begins_.end(); ++at)
+    Begins &begins = of(range);
+    const auto same = begins.equal_range(range.begin);
+    for (auto at = same.first; at != same.second; ++at)
         if (at->second == range.end) {
-            begins_.erase(at);
+            begins.erase(at);
             return;
         }
 }
 
 bool Accesses::overlap(const Range &range) const {
-    for (auto at = begins_.lower_bound(range.begin - std::min(range.begin, longest_));
-         at != begins_.end() && at->first < range.end; ++at)
-        if (at->second > range.begin)
-            return true;
+    uintptr_t longest = 0; // of the ranges whose length has so many bits
+    for (const Begins &begins : by_length_) {
+        for (auto at = begins.lower_bound(range.begin - std::min(range.begin, longest));
+             at != begins.end() && at->first < range.end; ++at)
+            if (at->second > range.begin)
+                return true;
+        longest = 2 * longest + 1;
+    }
     return false;
 }
 

@@ -184,15 +184,16 @@ struct Range {
 // Ranges that operations under way read or write.
 class Accesses {
   public:
-    void add(const Range &range) {
-        begins_.emplace(range.begin, range.end), longest_ = std::max(longest_, range.end - range.begin);
-    }
+    void add(const Range &range) { of(range).emplace(range.begin, range.end); }
     void remove(const Range &range);
     bool overlap(const Range &range) const;
 
   private:
-    std::multimap<uintptr_t, uintptr_t> begins_; // begin and end of each range
-    uintptr_t longest_ = 0;
+    using Begins = std::multimap<uintptr_t, uintptr_t>; // begin and end of each range
+    Begins &of(const Range &range);
+    // By how many bits the length has. With all in one, a long range made a search go through all the short
+    // ones that might have been as long: seconds, where a vector was cut into thousands of segments.
+    std::array<Begins, 65> by_length_;
 };
 
 } // namespace pretend
