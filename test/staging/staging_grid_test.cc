@@ -17,9 +17,9 @@ using pretend::Kit;
 
 const uint32_t kSamples = gcoll_test::is_sanitized() ? 2 : 4;
 const uint64_t kLarge = gcoll_test::is_sanitized() ? 20003 : 100003;
-// More elements than this are not cut into segments of 100 bytes: that would be tens of thousands of copies.
-// Blocks that vary may have anything up to kLarge together.
-const uint64_t kMostCutSmall = 2000;
+// With more elements than this there are two buffers at most, and no segments of 100 bytes: else there would
+// be tens of thousands of copies. Blocks that vary may have anything up to kLarge together.
+const uint64_t kMany = 2000;
 
 uint32_t pick(std::mt19937 &random, uint32_t of) {
     return static_cast<uint32_t>(random() % of);
@@ -66,16 +66,16 @@ Call draw(std::mt19937 &random, uint32_t number, uint32_t size, Kind kind, const
     call.form = static_cast<Form>(pick(random, 3));
     draw_counts(random, call);
     uint32_t several = buffers[pick(random, 5)];
-    if (call.total() > kMostCutSmall)
+    if (call.total() > kMany)
         several = std::min(several, 2u);
     for (uint32_t rank = 0; rank < size; rank++) // equal for an average
         call.buffers.push_back(!call.reduces_buffers() && kind != kBroadcast ? 1
                                : call.op == GCOLL_AVG                        ? several
                                                       : (several + rank - 1) % several + 1);
     if (algorithm != "auto" && pick(random, 2))
-        call.algorithm += call.total() > kMostCutSmall ? ":segment=20Ki"
-                          : pick(random, 2)            ? ":segment=100"
-                                                       : ":segment=2Ki";
+        call.algorithm += call.total() > kMany ? ":segment=20Ki"
+                          : pick(random, 2)    ? ":segment=100"
+                                               : ":segment=2Ki";
     return call;
 }
 

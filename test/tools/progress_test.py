@@ -47,8 +47,8 @@ class Terminal:
 
 
 def slow_down(process, ended):
-    """Lets a process run a fifth of the time, as on a slow machine: its lines come when a clock says so, and what it computes until then
-    is of no interest here."""
+    """Lets a process run a fifth of the time, as on a slow machine. Its lines come when a clock says so; what it
+    computes until then does not matter."""
     while not ended.is_set():
         process.send_signal(signal.SIGSTOP)
         ended.wait(0.04)
