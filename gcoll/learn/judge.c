@@ -15,9 +15,10 @@
 
 #define WARM_CALLS 8
 #define WARM_BURST 3 /* of these the first calls make plans and connections */
-/* Ranks that block are in one call, or in two that follow one another. A lesson that watches has a longer
- * lag, as a program may go on to start calls, and be ahead. */
+/* Ranks that block are in one call, or in two that follow one another, so a few calls are enough. A lesson
+ * that watches short calls has a longer lag: what it costs to wait for the next one comes again and again. */
 #define SHORT_LAG 6
+#define SHORT_NS  100e3
 
 #define BUDGET         20.0 /* usual calls */
 #define MOST_PREDICTED 3.0  /* nothing is tried that is thought to be slower by this factor */
@@ -37,11 +38,12 @@
 /* A lesson that only watches: so many calls, or this time. */
 #define WATCH_LEAST    16
 #define WATCH_MOST     4096
-#define WATCH_NS       20e6
+#define WATCH_NS       10e6
 #define WATCH_SAMPLES  16
 #define TOLERANCE      1.3
 #define TOLERANCE_MOST 4.0
-/* Calls after which times may be found to have changed; a change by LARGE is heeded at once. */
+/* Calls after which times may be found to have changed; a change by LARGE is heeded at once, and already if
+ * the later half of a lesson shows it. */
 #define HOLD  200
 #define LARGE 2.0
 /* Calls after which all begins anew though nothing has changed: what was not clear may be so now. Twice as
@@ -178,6 +180,11 @@ static double larger(double a, double b) {
     return a > b ? a : b;
 }
 
+/* Of a lesson that watches calls that take so long. */
+static uint32_t watch_lag(double ns) {
+    return ns < SHORT_NS ? GCOLL_LEARN_LONG_LAG : SHORT_LAG;
+}
+
 static void settle(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
     judge->state = GCOLL_JUDGE_SETTLED;
     judge->kept_ns = judge->candidates[kept].ns;
@@ -185,6 +192,7 @@ static void settle(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
     judge->settled_at = next->begin;
     judge->usual_ns = 0; /* measured by the first watch */
     next->calls = WATCH_LEAST;
+    next->lag = watch_lag(judge->kept_ns);
 }
 
 /* The least of something over the candidates. */
@@ -241,13 +249,34 @@ static uint32_t promising(const gcoll_judge *judge, uint32_t set) {
     return found;
 }
 
-/* The next group of candidates to be screened, with the usual one; if there is none, those that are left are
+/* The fastest candidate that is not in the set; GCOLL_LEARN_NONE: there is none within `limit_ns`. */
+static uint32_t fastest(const gcoll_judge *judge, uint32_t set, double limit_ns) {
+    uint32_t found = GCOLL_LEARN_NONE;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const gcoll_judged *one = &judge->candidates[i];
+        if (!(set >> i & 1) && !one->is_out && one->ns > 0 && one->ns <= limit_ns) {
+            limit_ns = one->ns;
+            found = i;
+        }
+    }
+    return found;
+}
+
+/* What calls take that try nothing, until it is decided: `home`, or the best one if that is far from it. */
+static uint32_t meanwhile(const gcoll_judge *judge) {
+    const double home_ns = judge->candidates[judge->home].ns;
+    const uint32_t best = fastest(judge, 0, INFINITY);
+    return best != GCOLL_LEARN_NONE && home_ns > CLOSE * judge->candidates[best].ns ? best : judge->home;
+}
+
+/* The next group of candidates to be screened, with `home`; if there is none, those that are left are
  * compared.
  */
 static void screen(gcoll_judge *judge, gcoll_lesson *next) {
     double expected = 0;
-    uint32_t set = 1U << next->usual, count = 1, i;
+    uint32_t set = 1U << judge->home, count = 1, i;
     judge->state = GCOLL_JUDGE_SCREEN;
+    next->usual = meanwhile(judge);
     while (count < SCREENED && (i = promising(judge, set)) != GCOLL_LEARN_NONE) {
         const double cost = SCREEN_BURST * expected_ns(judge, i);
         if (weight(judge, i) > MOST_PREDICTED || expected + cost > budget_ns(judge)) {
@@ -268,21 +297,7 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
     next->calls = count * SCREEN_BURST;
 }
 
-/* The fastest candidate that is not in the set; GCOLL_LEARN_NONE: there is none within `limit_ns`. */
-static uint32_t fastest(const gcoll_judge *judge, uint32_t set, double limit_ns) {
-    uint32_t found = GCOLL_LEARN_NONE;
-    for (uint32_t i = 0; i < judge->count; i++) {
-        const gcoll_judged *one = &judge->candidates[i];
-        if (!(set >> i & 1) && !one->is_out && one->ns > 0 && one->ns <= limit_ns) {
-            limit_ns = one->ns;
-            found = i;
-        }
-    }
-    return found;
-}
-
-/* The best candidates that are close to one another, with the usual one. If that is far from the best, calls
- * take the best one meanwhile. */
+/* The best candidates that are close to one another, with `home`. */
 static void compare(gcoll_judge *judge, gcoll_lesson *next) {
     const uint32_t home = judge->home, best = fastest(judge, 0, INFINITY);
     if (best == GCOLL_LEARN_NONE) { /* nothing was tried */
@@ -290,7 +305,7 @@ static void compare(gcoll_judge *judge, gcoll_lesson *next) {
         return;
     }
     const double close_ns = CLOSE * judge->candidates[best].ns;
-    next->usual = judge->candidates[home].ns > close_ns ? best : home;
+    next->usual = meanwhile(judge);
     uint32_t set = 1U << home | 1U << next->usual, count = bits_of(set), rounds = COMPARE_ROUNDS;
     for (uint32_t found; count < COMPARED && (found = fastest(judge, set, close_ns)) != GCOLL_LEARN_NONE;
          count++)
@@ -399,16 +414,12 @@ static bool has_changed(const gcoll_judge *judge, double ns, double factor) {
     return ns > limit * judge->usual_ns || ns * limit < judge->usual_ns;
 }
 
-/* ended: a lesson in the course of which times have changed, to the median `ns`. */
-static void search_anew(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples, double ns,
-                        gcoll_lesson *next) {
-    double values[GCOLL_LEARN_SAMPLES];
-    const uint32_t count = collect(ended, samples, judge->home, values);
+/* values: samples of `home` in the course of which times have changed, to the median `ns`. */
+static void search_anew(gcoll_judge *judge, double *values, uint32_t count, double ns, gcoll_lesson *next) {
     const uint32_t quarter = count / 4;
     /* Times that change often are no reason to try so often. */
     judge->tolerance = fmin(judge->tolerance * judge->tolerance, TOLERANCE_MOST);
     judge->is_slower = ns > judge->usual_ns;
-    next->usual = judge->home;
     qsort(values, count, sizeof *values, by_size); /* some are from before the change */
     search(judge, values[judge->is_slower ? count - 1 - quarter : quarter], next);
 }
@@ -417,24 +428,29 @@ static void search_anew(gcoll_judge *judge, const gcoll_lesson *ended, const dou
  * compared. Then that is forgotten. */
 static bool starts_over(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples,
                         gcoll_lesson *next) {
-    double values[GCOLL_LEARN_SAMPLES], error;
+    double values[GCOLL_LEARN_SAMPLES];
     const uint32_t count = collect(ended, samples, judge->home, values);
-    const double ns = typical(values, count, &error);
+    const double ns = median(values, count);
     if (!has_changed(judge, ns, LARGE))
         return false;
-    search_anew(judge, ended, samples, ns, next);
+    search_anew(judge, values, count, ns, next);
     return true;
 }
 
 static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples, gcoll_lesson *next) {
-    double values[GCOLL_LEARN_SAMPLES], error;
-    const uint32_t count = collect(ended, samples, ended->usual, values);
-    const double ns = typical(values, count, &error);
+    double values[GCOLL_LEARN_SAMPLES], late[GCOLL_LEARN_SAMPLES];
+    const uint32_t count = collect(ended, samples, ended->usual, values), late_count = (count + 1) / 2;
+    memcpy(late, values + count - late_count, late_count * sizeof *late);
+    const double ns = median(values, count), late_ns = median(late, late_count);
     const bool is_held = ended->begin < judge->settled_at + HOLD, is_first = judge->usual_ns <= 0;
     if (is_first) /* times may have changed while algorithms were tried */
         judge->usual_ns = judge->kept_ns > 0 ? judge->kept_ns : ns;
+    if (has_changed(judge, late_ns, LARGE)) {
+        search_anew(judge, late, late_count, late_ns, next);
+        return;
+    }
     if (has_changed(judge, ns, is_held ? LARGE : 1)) {
-        search_anew(judge, ended, samples, ns, next);
+        search_anew(judge, values, count, ns, next);
         return;
     }
     if (ended->begin >= judge->settled_at + judge->again) {
@@ -446,6 +462,7 @@ static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *s
         judge->usual_ns = ns;
     const double calls = WATCH_NS / larger(ns, 1);
     next->calls = calls < WATCH_LEAST ? WATCH_LEAST : calls > WATCH_MOST ? WATCH_MOST : (uint32_t)calls;
+    next->lag = watch_lag(ns);
 }
 
 void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent, uint32_t count) {
@@ -484,7 +501,5 @@ gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, con
         watch(judge, ended, samples, &next);
         break;
     }
-    if (next.tried == 0)
-        next.lag = GCOLL_LEARN_LONG_LAG;
     return next;
 }

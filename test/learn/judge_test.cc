@@ -170,6 +170,29 @@ TEST(Judge, ChangedTimesAreAnsweredWithinAHundredCalls) {
     }
 }
 
+// Eight candidates, a link at a hundredth of its rate at any moment, and an answer that the model thinks
+// slow.
+TEST(Judge, AChangeAmongEightIsAnsweredWithinAHundredCalls) {
+    for (double base : {4e5, 1e7})
+        for (uint32_t seed = 0; seed < 400; seed++) {
+            World before, after;
+            for (int i = 0; i < 8; i++) {
+                before.ns.push_back(base * (1 + 0.1 * i));
+                before.predicted.push_back(1e-9 * base * (1 + 0.12 * i));
+            }
+            before.noise = 0.05;
+            after = before;
+            after.ns = {42, 43, 41, 25.4, 39, 25.2, 25, 42};
+            for (double &ns : after.ns)
+                ns *= 2.5 * base;
+            Job job(before, seed);
+            job.calls(600 + seed * 7 % 2000);
+            job.change(after);
+            job.calls(100);
+            ASSERT_LE(after.ns[job.lesson.usual], 1.15 * after.ns[6]) << "seed " << seed << ", base " << base;
+        }
+}
+
 // Also where algorithms are tried as it happens, or just were.
 TEST(Judge, AChangeWhileAlgorithmsAreTriedIsAnswered) {
     for (uint32_t seed = 0; seed < 400; seed++) {

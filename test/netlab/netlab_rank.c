@@ -41,7 +41,7 @@
 
 #define RING         "ring"
 #define LEARN_CALLS  400
-#define ANSWER_CALLS 150
+#define ANSWER_CALLS 100
 #define TURNS        9
 #define WARM         3
 #define NAME_BYTES   64
