@@ -2,8 +2,7 @@
 # place of CUDA's.
 gcoll_test(bench_device_test SOURCES bench_device_test.cc)
 target_link_libraries(bench_device_test PRIVATE gcoll PkgConfig::json_c)
-target_compile_definitions(bench_device_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>")
-add_dependencies(bench_device_test gcoll_bench)
+gcoll_test_programs(bench_device_test GCOLL_BENCH gcoll_bench)
 if(NOT gcoll_has_cuda)
   return()
 endif()
@@ -27,5 +26,5 @@ set_target_properties(gcoll_bench_fake PROPERTIES ENABLE_EXPORTS ON BUILD_RPATH 
 gcoll_test(bench_device_fake_test UNSANITIZED All/Grid.*/1? BenchDevice.EveryTypeAndOperation THREADS *Mode.* BenchDevice.LocalReductions
            SOURCES bench_device_fake_test.cc SHARDS 5 COST 5)
 target_link_libraries(bench_device_fake_test PRIVATE gcoll PkgConfig::json_c)
-target_compile_definitions(bench_device_fake_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench_fake>")
-add_dependencies(bench_device_fake_test gcoll_bench_fake cuda_fake_nccl)
+gcoll_test_programs(bench_device_fake_test GCOLL_BENCH gcoll_bench_fake)
+add_dependencies(bench_device_fake_test cuda_fake_nccl)

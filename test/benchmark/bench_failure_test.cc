@@ -105,8 +105,7 @@ INSTANTIATE_TEST_SUITE_P(All, Stop, testing::Values(SIGINT, SIGTERM, SIGHUP));
 // A rank is killed as it writes to a pipe that nobody reads, and so would the process be that says so.
 TEST(Bench, AReaderThatHasGoneLeavesNothingBehind) {
     folder temporary;
-    const std::string line = "TMPDIR='" + temporary.path +
-                             "' bash -c '" GCOLL_BENCH
+    const std::string line = "TMPDIR='" + temporary.path + "' bash -c '" + GCOLL_BENCH +
                              " --local 2 --bytes 4 --iterations 10 --verbose 2>&1 | true\n"
                              "status=${PIPESTATUS[0]}; [ $status = 1 ] || [ $status = 141 ]'";
     EXPECT_EQ(std::system(line.c_str()), 0) << "it ends by SIGPIPE, or as one whose ranks have failed";

@@ -51,7 +51,7 @@ TEST(BenchNetwork, WritesWhatEachPairCosts) {
             ASSERT_EQ(gethostname(name, sizeof name - 1), 0);
             EXPECT_STREQ(json_object_get_string(member(host, "name")), name);
             EXPECT_EQ(json_object_array_length(member(host, "ranks")), std::stoul(ranks));
-#ifdef GCOLL_PLAN
+#ifdef HAS_PLAN_TOOL
             outcome priced =
                 run({"compare", "--network=" + path, "--bytes=64Ki", "--format=json"}, {}, GCOLL_PLAN);
             EXPECT_EQ(priced.status, 0) << priced.err;

@@ -365,7 +365,7 @@ TEST_P(Transport, EveryAlgorithmInEveryMode) {
 }
 
 TEST_P(Transport, AlgorithmsOfOnesOwn) {
-    outcome result = run({"--local=3", "--transport", GetParam(), "--load", GCOLL_PLANNER,
+    outcome result = run({"--local=3", "--transport", GetParam(), "--load", EXAMPLE_PLUGIN,
                           "--algorithm=chain,ring", "--bytes=0,4,1200", "--iterations=2", "--format=json"});
     EXPECT_EQ(result.status, 0) << result.err;
     strings all = lines(result.out);
@@ -377,7 +377,7 @@ TEST_P(Transport, AlgorithmsOfOnesOwn) {
     EXPECT_TRUE(contains(run({"--load=/nowhere.so"}).err, "--load: /nowhere.so"));
     EXPECT_EQ(run({"--load=/nowhere.so"}).status, 2);
     EXPECT_TRUE(
-        contains(run({"--load", GCOLL_PLANNER, "--load", GCOLL_PLANNER, "--bytes=4", "--iterations=1"}).err,
+        contains(run({"--load", EXAMPLE_PLUGIN, "--load", EXAMPLE_PLUGIN, "--bytes=4", "--iterations=1"}).err,
                  "has one of that name already"));
 }
 

@@ -26,17 +26,16 @@ gcoll_test(bench_test PLAIN UNSANITIZED Bench.EveryTypeAndOperation Bench.Socket
            SOURCES bench_test.cc bench_failure_test.cc bench_tune_test.cc bench_arrival_test.cc bench_network_test.cc bench_plan_test.cc
            TIMED SHARDS 4 COST 6)
 target_link_libraries(bench_test PRIVATE gcoll PkgConfig::json_c)
-target_compile_definitions(bench_test PRIVATE GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
-                                              GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>"
-                                              GCOLL_PLANNER="$<TARGET_FILE:example_planner>" SOURCE="${PROJECT_SOURCE_DIR}")
-add_dependencies(bench_test gcoll_bench gcoll_bench_faulty example_planner)
+target_compile_definitions(bench_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
+set(bench_programs GCOLL_BENCH gcoll_bench GCOLL_BENCH_FAULTY gcoll_bench_faulty EXAMPLE_PLUGIN example_planner)
 if(gcoll_has_expat)
   target_compile_definitions(bench_test PRIVATE HAS_EXPAT)
 endif()
 if(GCOLL_TOOLS)
-  target_compile_definitions(bench_test PRIVATE GCOLL_PLAN="$<TARGET_FILE:gcoll_plan_tool>")
-  add_dependencies(bench_test gcoll_plan_tool)
+  target_compile_definitions(bench_test PRIVATE HAS_PLAN_TOOL)
+  list(APPEND bench_programs GCOLL_PLAN gcoll_plan_tool)
 endif()
+gcoll_test_programs(bench_test ${bench_programs})
 
 # The page of --report, as a browser would read it.
 if(gcoll_python AND NOT CMAKE_CROSSCOMPILING)

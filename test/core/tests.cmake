@@ -130,4 +130,4 @@ target_link_options(share_test PRIVATE ${counted} -Wl,--wrap=gcoll_rendezvous_re
 target_link_options(shortage_test PRIVATE ${counted})
 
 # Their names for themselves are those of others in the program, too.
-set_source_files_properties(core/attack_test.cc core/call_test.cc core/fork_test.cc core/guard_test.cc core/limited_store_test.cc core/list_test.cc core/reduce_scatter_buffers_test.cc core/request_test.cc core/root_counts_test.cc core/timeout_test.cc core/tuning_context_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(core/attack_test.cc core/call_test.cc core/fork_test.cc core/guard_test.cc core/limited_store_test.cc core/list_test.cc core/operation_test.cc core/reduce_scatter_buffers_test.cc core/request_test.cc core/root_counts_test.cc core/timeout_test.cc core/tuning_context_test.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

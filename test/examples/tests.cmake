@@ -10,8 +10,7 @@ target_link_libraries(train_gradient_test PRIVATE train_double)
 if(GCOLL_BENCHMARK OR GCOLL_TOOLS)
   gcoll_test(train_test UNSANITIZED Train.Learns SOURCES train_test.cc TIMED SHARDS 3 COST 4)
   target_link_libraries(train_test PRIVATE PkgConfig::json_c)
-  target_compile_definitions(train_test PRIVATE TRAIN="$<TARGET_FILE:example_train>")
-  add_dependencies(train_test example_train)
+  gcoll_test_programs(train_test TRAIN example_train)
 endif()
 
 add_test(NAME train.compare COMMAND ${CMAKE_CURRENT_LIST_DIR}/train_compare_test.sh

@@ -19,6 +19,13 @@
 #include <string>
 #include <vector>
 
+// What tests start, by path. A test has those that gcoll_test_programs gives it (test/CMakeLists.txt).
+extern const char GCOLL_BENCH[], GCOLL_BENCH_FAULTY[], GCOLL_PLAN[], GCOLL_TOP[], GCOLL_TRACE[], TRAIN[],
+    TROUBLE[], NETLAB_RANK[];
+// Libraries for the option --load.
+extern const char EXAMPLE_PLUGIN[], PLUGIN_DROP[], PLUGIN_CLAIM[], PLUGIN_MODEST[], PLUGIN_CRASH[],
+    PLUGIN_VERSION[], PLUGIN_SAME[], PLUGIN_RELUCT[], PLUGIN_REFUSE[];
+
 namespace program_test {
 
 using strings = std::vector<std::string>;

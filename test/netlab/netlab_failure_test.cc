@@ -49,7 +49,7 @@ class NetlabFailure : public Netlab {
                   "\nwait $ranks";
         outcome o = run({"--hosts", std::to_string(plan.hosts), "--rate", plan.rate, "--limit", "50s",
                          "--once", "sh", "-c", script},
-                        {"TMPDIR=" + temporary.path, "RANK=" NETLAB_RANK,
+                        {"TMPDIR=" + temporary.path, "RANK=" + std::string(NETLAB_RANK),
                          std::string("GCOLL_TRANSPORT=") + plan.transport},
                         NETLAB);
         EXPECT_NE(o.status, 124) << o.err;
@@ -262,9 +262,9 @@ TEST_F(NetlabFailure, ANetworkThatSwallowsPacketsLeavesNobodyOut) {
                                  "ip address add 10.88.0.$n/24 dev eth0 && "
                                  "ip neighbour replace 10.77.0.$other lladdr 02:00:00:00:00:99 nud permanent "
                                  "dev eth0 || exit 90; touch $NETLAB_FOLDER/stop; ";
-    const outcome o =
-        lab({"--hosts", "2", "--limit", "50s", "--output", place.path, "--", "env", "RANK=" NETLAB_RANK,
-             "GCOLL_TRANSPORT=tcp", "sh", "-c", networks + "exec $RANK recover any 6000 -1 4096"});
+    const outcome o = lab({"--hosts", "2", "--limit", "50s", "--output", place.path, "--", "env",
+                           "RANK=" + std::string(NETLAB_RANK), "GCOLL_TRANSPORT=tcp", "sh", "-c",
+                           networks + "exec $RANK recover any 6000 -1 4096"});
     if (o.status == 90)
         GTEST_SKIP() << "ip cannot make the networks: " << said(place, 0, "err");
     for (int rank = 0; rank < 2; rank++) {

@@ -22,7 +22,7 @@ TEST_F(NetlabLearn, ARateThatChangesIsAnswered) {
         "$ranks";
     const outcome o =
         run({"--hosts", "8", "--rate", "500mbit", "--limit", "80s", "--once", "sh", "-c", script},
-            {"TMPDIR=" + temporary.path, "RANK=" NETLAB_RANK, "GCOLL_TRANSPORT=tcp"}, NETLAB);
+            {"TMPDIR=" + temporary.path, "RANK=" + std::string(NETLAB_RANK), "GCOLL_TRANSPORT=tcp"}, NETLAB);
     ASSERT_EQ(o.status, 0) << o.err << said(place, 0, "err");
     std::map<std::string, double> us;
     for (const std::string &line : lines(said(place, 0))) {

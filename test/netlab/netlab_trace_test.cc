@@ -14,7 +14,7 @@ class NetlabTrace : public Netlab {
   protected:
     // Runs examples/trouble on some hosts. then: a shell's words, beside it.
     outcome trouble(int hosts, const std::string &what, const std::string &then = "") {
-        const std::string job = "$NETLAB each sh -c '" + std::string(as_launched) + TROUBLE " " + what +
+        const std::string job = "$NETLAB each sh -c '" + std::string(as_launched) + TROUBLE + " " + what +
                                 "' &\n" + then + "\nwait $!\n";
         return run({"--hosts", std::to_string(hosts), "--rate", "100mbit", "--once", "--", "sh", "-c", job},
                    {"TMPDIR=" + temporary.path, "GCOLL_DUMP_DIR=" + dumps.path}, NETLAB);
@@ -68,7 +68,7 @@ TEST_F(NetlabTrace, AStoppedRankIsSaidToKeepTheOthers) {
 // One cable at a tenth of the rate.
 TEST_F(NetlabTrace, ASlowLinkIsNamedFirst) {
     const std::string rank =
-        "'$NETLAB each sh -c \"exec " GCOLL_BENCH
+        "'$NETLAB each sh -c \"exec " + std::string(GCOLL_BENCH) +
         " --rank \\$NETLAB_RANK --size 8 --store file:\\$NETLAB_FOLDER "
         "--bytes 128Ki --algorithm ring --iterations 3 --warmup 0 --tuning default --timeout 60s --trace " +
         dumps.path + "\"'";

@@ -14,12 +14,9 @@ if(NOT TARGET netlab_test)
   return()
 endif()
 target_link_libraries(netlab_test PRIVATE PkgConfig::json_c)
-target_compile_definitions(netlab_test PRIVATE NETLAB="${CMAKE_CURRENT_LIST_DIR}/netlab"
-                                               NETLAB_RANK="$<TARGET_FILE:netlab_rank>"
-                                               GCOLL_BENCH="$<TARGET_FILE:gcoll_bench>"
-                                               GCOLL_BENCH_FAULTY="$<TARGET_FILE:gcoll_bench_faulty>")
-add_dependencies(netlab_test gcoll_bench gcoll_bench_faulty netlab_rank)
+target_compile_definitions(netlab_test PRIVATE NETLAB="${CMAKE_CURRENT_LIST_DIR}/netlab")
+set(netlab_programs NETLAB_RANK netlab_rank GCOLL_BENCH gcoll_bench GCOLL_BENCH_FAULTY gcoll_bench_faulty)
 if(GCOLL_TOOLS)
-  target_compile_definitions(netlab_test PRIVATE GCOLL_TRACE="$<TARGET_FILE:gcoll_trace>" TROUBLE="$<TARGET_FILE:example_trouble>")
-  add_dependencies(netlab_test gcoll_trace example_trouble)
+  list(APPEND netlab_programs GCOLL_TRACE gcoll_trace TROUBLE example_trouble)
 endif()
+gcoll_test_programs(netlab_test ${netlab_programs})

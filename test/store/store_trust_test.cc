@@ -556,6 +556,13 @@ TEST(StoreSweep, SweepersAtOnceDisturbNobody) {
     constexpr int kSweepers = 3, kRounds = 40, kKeys = 5;
     TemporaryFolder folder;
     const std::string url = "file:" + folder.path(), base = folder.path() + "/";
+    const auto leftover = [&](int i) { return base + "gcoll+old+" + std::to_string(i); };
+    const auto grow_old =
+        [](const std::string &
+               file) { /* fails if it was swept already */
+                       const timespec old[2] = {{time(nullptr) - 2 * kDay, 0}, {time(nullptr) - 2 * kDay, 0}};
+                       utimensat(AT_FDCWD, file.c_str(), old, 0);
+        };
     std::atomic<bool> done{false};
     std::atomic<int> failed{0};
     std::vector<std::thread> sweepers;
@@ -572,11 +579,9 @@ TEST(StoreSweep, SweepersAtOnceDisturbNobody) {
         for (int i = 0; i < kKeys; i++) {
             std::string key = "gcoll/j/" + std::to_string(i), file = base + "gcoll+j+" + std::to_string(i);
             std::string value = std::to_string(round);
-            timespec old[2] = {{time(nullptr) - 2 * kDay, 0}, {time(nullptr) - 2 * kDay, 0}};
-            const std::string leftover = base + "gcoll+old+" + std::to_string(i);
-            touch(leftover);
-            utimensat(AT_FDCWD, leftover.c_str(), old, 0); /* fails if a sweeper was as quick */
-            utimensat(AT_FDCWD, file.c_str(), old, 0);     /* fails if the file was swept already */
+            touch(leftover(i));
+            grow_old(leftover(i)); /* it has no name while a sweeper finds it new, and puts it back */
+            grow_old(file);
             EXPECT_EQ(set(store.get(), key, value), GCOLL_OK) << gcoll_last_error();
             std::string found;
             const time_t end = time(nullptr) + 10;
@@ -589,6 +594,8 @@ TEST(StoreSweep, SweepersAtOnceDisturbNobody) {
     for (std::thread &sweeper : sweepers)
         sweeper.join();
     EXPECT_EQ(failed, 0);
+    for (int i = 0; i < kKeys; i++)
+        grow_old(leftover(i));
     open_store(url);
     EXPECT_EQ(folder.names().size(), static_cast<size_t>(kKeys));
 }

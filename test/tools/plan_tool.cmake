@@ -7,8 +7,7 @@ if(NOT GCOLL_TOOLS)
   return()
 endif()
 
-set(plan_tool_definitions GCOLL_PLAN="$<TARGET_FILE:gcoll_plan_tool>"
-                          EXAMPLE_PLUGIN="$<TARGET_FILE:example_planner>")
+set(plan_tool_programs GCOLL_PLAN gcoll_plan_tool EXAMPLE_PLUGIN example_planner)
 # The numbers are those of plan_tool_broken.c.
 set(number 0)
 foreach(fault DROP CLAIM MODEST CRASH VERSION SAME RELUCT REFUSE)
@@ -16,8 +15,7 @@ foreach(fault DROP CLAIM MODEST CRASH VERSION SAME RELUCT REFUSE)
   add_library(plan_tool_${fault} MODULE ${CMAKE_CURRENT_LIST_DIR}/plan_tool_broken.c)
   target_link_libraries(plan_tool_${fault} PRIVATE gcoll_flags)
   target_compile_definitions(plan_tool_${fault} PRIVATE BROKEN=${number})
-  list(APPEND plan_tool_plugins plan_tool_${fault})
-  list(APPEND plan_tool_definitions PLUGIN_${fault}="$<TARGET_FILE:plan_tool_${fault}>")
+  list(APPEND plan_tool_programs PLUGIN_${fault} plan_tool_${fault})
 endforeach()
 
 gcoll_test(plan_tool_test UNSANITIZED CommandLine.ExamplesOfTheHelpsRun Verify.EveryAlgorithmOfTheLibrary Msccl.EveryStepOfEveryScheduleCounts Mscclpp.EveryOperationCounts SOURCES plan_tool_test.cc plan_tool_verify_test.cc plan_tool_device_test.cc plan_tool_file_test.cc plan_mscclpp_test.cc
@@ -26,5 +24,5 @@ if(gcoll_has_expat)
   target_sources(plan_tool_test PRIVATE ${CMAKE_CURRENT_LIST_DIR}/plan_msccl_test.cc)
 endif()
 target_link_libraries(plan_tool_test PRIVATE PkgConfig::json_c)
-target_compile_definitions(plan_tool_test PRIVATE ${plan_tool_definitions} SOURCE="${PROJECT_SOURCE_DIR}")
-add_dependencies(plan_tool_test gcoll_plan_tool example_planner ${plan_tool_plugins})
+target_compile_definitions(plan_tool_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
+gcoll_test_programs(plan_tool_test ${plan_tool_programs})

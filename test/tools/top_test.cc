@@ -317,8 +317,8 @@ TEST(Top, MoreProcessesThanDescriptors) {
     for (int i = 1; i <= 40; i++)
         strangers.push_back(std::make_unique<Stranger>(
             sockets.path + "/" + std::to_string(i) + "-0123abcd-0123-0of2.sock", good));
-    const outcome o = run(
-        "/bin/sh", {"-c", "ulimit -n 24; exec " GCOLL_TOP " --once --interval 100ms --dir " + sockets.path});
+    const outcome o = run("/bin/sh", {"-c", "ulimit -n 24; exec " + std::string(GCOLL_TOP) +
+                                                " --once --interval 100ms --dir " + sockets.path});
     EXPECT_EQ(o.status, 0) << o.err;
     EXPECT_FALSE(contains(o.out, "does not answer")) << o.out;
     EXPECT_TRUE(contains(o.out, "Job j, group aa: 40 of 2 ranks")) << o.out;
@@ -326,8 +326,8 @@ TEST(Top, MoreProcessesThanDescriptors) {
 
 TEST(Top, AFullDiskIsSaid) {
     const folder sockets;
-    const outcome o =
-        run("/bin/sh", {"-c", GCOLL_TOP " --once --interval 100ms --dir " + sockets.path + " >/dev/full"});
+    const outcome o = run("/bin/sh", {"-c", std::string(GCOLL_TOP) + " --once --interval 100ms --dir " +
+                                                sockets.path + " >/dev/full"});
     EXPECT_EQ(o.status, 1);
     EXPECT_TRUE(contains(o.err, "standard output cannot be written: No space left")) << o.err;
 }
