@@ -3,7 +3,7 @@
  *
  * Trials may cost 20 usual calls more than the usual algorithm, 2 % of the first 1,000 calls. Candidates are
  * screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
- * Those within 30 % of the best are then compared in turns. The usual one is given up only for a difference
+ * Those within 30 % of the best are then compared in turns. `home` is given up only for a difference
  * of 2 % and of 2.5 standard errors; or, as a slow algorithm on a busy machine has errors as large as its
  * time, if nearly all of its calls are slower than the other's (a rank sum test).
  */
@@ -22,7 +22,7 @@
 
 #define BUDGET         20.0 /* usual calls */
 #define MOST_PREDICTED 3.0  /* nothing is tried that is thought to be slower by this factor */
-#define SCREENED       3    /* candidates a lesson, with the usual one */
+#define SCREENED       3    /* candidates a lesson, with `home` */
 #define SCREEN_BURST   3
 #define COMPARED       3
 #define COMPARE_BURST  4
@@ -161,7 +161,7 @@ static double least(const double *values, uint32_t count) {
     return found;
 }
 
-/* What the calls of a lesson have cost beyond the usual time. */
+/* What the calls of a lesson have cost beyond the time of `home`. */
 static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
     const double calls = (double)lesson->burst * lesson->rounds;
     judge->spent_ns += calls * fmax(ns - judge->usual_ns, 0);
@@ -188,11 +188,11 @@ static uint32_t watch_lag(double ns) {
 static void settle(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
     judge->state = GCOLL_JUDGE_SETTLED;
     judge->kept_ns = judge->candidates[kept].ns;
+    next->lag = watch_lag(judge->kept_ns > 0 ? judge->kept_ns : judge->usual_ns);
     judge->home = next->usual = kept;
     judge->settled_at = next->begin;
     judge->usual_ns = 0; /* measured by the first watch */
     next->calls = WATCH_LEAST;
-    next->lag = watch_lag(judge->kept_ns);
 }
 
 /* The least of something over the candidates. */
@@ -276,7 +276,8 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
     double expected = 0;
     uint32_t set = 1U << judge->home, count = 1, i;
     judge->state = GCOLL_JUDGE_SCREEN;
-    next->usual = meanwhile(judge);
+    /* If calls have become slower, an answer is wanted soon. Else the least of two times decides nothing. */
+    next->usual = judge->is_slower ? meanwhile(judge) : judge->home;
     while (count < SCREENED && (i = promising(judge, set)) != GCOLL_LEARN_NONE) {
         const double cost = SCREEN_BURST * expected_ns(judge, i);
         if (weight(judge, i) > MOST_PREDICTED || expected + cost > budget_ns(judge)) {
@@ -339,21 +340,21 @@ static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const d
         const double ns = judge->is_slower ? median(values, count) : least(values, count);
         gcoll_judged *one = &judge->candidates[i];
         one->ns = one->last_ns = one->ns > 0 ? fmin(one->ns, ns) : ns;
-        if (i != ended->usual)
+        if (i != judge->home)
             charge(judge, ended, ns);
     }
 }
 
-/* Adds to the rank sum test of Mann and Whitney: in how many pairs of calls a candidate is faster than the
- * usual one, and the variance of that number if both are alike. */
-static void add_pairs(gcoll_judged *one, const double *values, uint32_t count, const double *usual,
-                      uint32_t usual_count) {
+/* Adds to the rank sum test of Mann and Whitney: in how many pairs of calls a candidate is faster than
+ * `home`, and the variance of that number if both are alike. */
+static void add_pairs(gcoll_judged *one, const double *values, uint32_t count, const double *home,
+                      uint32_t home_count) {
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t j = 0; j < usual_count; j++)
-            one->wins += values[i] < usual[j] ? 1 : values[i] > usual[j] ? 0 : 0.5;
-    const double pairs = (double)count * usual_count;
+        for (uint32_t j = 0; j < home_count; j++)
+            one->wins += values[i] < home[j] ? 1 : values[i] > home[j] ? 0 : 0.5;
+    const double pairs = (double)count * home_count;
     one->pairs += pairs;
-    one->variance += pairs * (count + usual_count + 1) / 12;
+    one->variance += pairs * (count + home_count + 1) / 12;
 }
 
 static bool is_apart(const gcoll_judged *one) {
@@ -362,24 +363,24 @@ static bool is_apart(const gcoll_judged *one) {
 
 /* Adds what a close comparison has found to what earlier ones have. */
 static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
-    double values[GCOLL_LEARN_SAMPLES], usual[GCOLL_LEARN_SAMPLES];
-    const uint32_t usual_count = collect(ended, samples, judge->home, usual);
+    double values[GCOLL_LEARN_SAMPLES], home[GCOLL_LEARN_SAMPLES];
+    const uint32_t home_count = collect(ended, samples, judge->home, home);
     for (uint32_t i = 0; i < judge->count; i++) {
         const uint32_t count = collect(ended, samples, i, values);
         if (count == 0)
             continue;
         gcoll_judged *one = &judge->candidates[i];
         double error;
-        add_pairs(one, values, count, usual, usual_count);
+        add_pairs(one, values, count, home, home_count);
         const double ns = typical(values, count, &error), times = one->compared++;
         one->ns = one->last_ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
         one->error_ns = times > 0 ? hypot(one->error_ns * times, error) / (times + 1) : error;
-        if (i != ended->usual)
+        if (i != judge->home)
             charge(judge, ended, ns);
     }
 }
 
-/* Keeps or replaces the usual candidate, unless that is to be compared once more. */
+/* Keeps `home` or replaces it, unless that is to be compared once more. */
 static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
     const gcoll_judged *home = &judge->candidates[judge->home], *best = home;
     for (uint32_t i = 0; i < judge->count; i++)
@@ -462,6 +463,7 @@ static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *s
         judge->usual_ns = ns;
     const double calls = WATCH_NS / larger(ns, 1);
     next->calls = calls < WATCH_LEAST ? WATCH_LEAST : calls > WATCH_MOST ? WATCH_MOST : (uint32_t)calls;
+    next->calls -= next->calls % WATCH_SAMPLES; /* else some strides have no sample */
     next->lag = watch_lag(ns);
 }
 

@@ -26,7 +26,7 @@
 typedef struct gcoll_lesson {
     uint64_t begin;  /* the first call, counted from 1 */
     uint32_t number; /* counted from 0 */
-    uint32_t usual;  /* the candidate of all calls that try nothing */
+    uint32_t usual;  /* the candidate of all calls that try nothing: `home`, or meanwhile a far better one */
     uint32_t tried;  /* a bit for each candidate that is tried, in turn; 0: none */
     uint32_t burst;  /* calls of one candidate after another: the first warms up, the others are counted */
     uint32_t rounds; /* bursts of each candidate */
@@ -70,13 +70,13 @@ typedef struct gcoll_judged {
 typedef struct gcoll_judge {
     gcoll_judge_state state;
     uint32_t count;
-    uint32_t home; /* the usual candidate when trying began: kept, unless another one is clearly faster */
+    uint32_t home; /* the candidate that is kept, unless another one is clearly faster */
     gcoll_judged candidates[GCOLL_LEARN_CANDIDATES];
-    bool is_slower;   /* times have risen since the costs of the model were measured */
-    double usual_ns;  /* the time of the usual candidate when trying began, or when it was settled */
-    double kept_ns;   /* what the usual candidate took in the trials that ended last; 0: nothing is known */
-    double spent_ns;  /* what trials have cost since then, beyond the usual time */
-    double tolerance; /* times that differ by this factor from the settled one have changed */
+    bool is_slower;      /* times have risen since the costs of the model were measured */
+    double usual_ns;     /* the time of `home` when trying began, or when it was settled */
+    double kept_ns;      /* what `home` took in the trials that ended last; 0: nothing is known */
+    double spent_ns;     /* what trials have cost since then, beyond that time */
+    double tolerance;    /* times that differ by this factor from the settled one have changed */
     uint64_t settled_at; /* the call, */
     uint64_t again;      /* and so many calls later trying begins anew */
 } gcoll_judge;

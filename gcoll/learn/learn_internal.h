@@ -18,7 +18,7 @@
 #define GCOLL_LEARN_FENCE 4
 
 /* Flags of a report: how a rank made the calls of a lesson. */
-#define GCOLL_LEARN_STARTS UINT32_C(1) /* it started a call, so it may be several calls ahead of others */
+#define GCOLL_LEARN_STARTS UINT32_C(1) /* it started a call, or may: it may be several calls ahead */
 #define GCOLL_LEARN_CLOSES UINT32_C(2) /* it cannot wait for a lesson: calls of the kind learn no more */
 
 typedef struct gcoll_learn_site gcoll_learn_site;

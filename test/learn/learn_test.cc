@@ -19,7 +19,7 @@
 
 extern "C" {
 #include "gcoll/plan.h"
-extern const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm;
+extern const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm, gcoll_broadcast_binomial_algorithm;
 #include "transport/inproc/inproc.h"
 // tried_peek.c: how often an algorithm, with any options, is among those that are tried for an allreduce of
 // float32.
@@ -63,15 +63,18 @@ uint32_t liar_claims(const gcoll_problem *) {
 // Two fifths of a usual one's, whatever was fitted: less than any other's, and so much that others may be
 // tried, which nothing is that is predicted to take three times as long.
 constexpr double kPart = 0.4;
-const gcoll_algorithm &kUsual = gcoll_allreduce_recursive_doubling_algorithm;
+const gcoll_algorithm &usual(const gcoll_problem *p) {
+    return p->collective == GCOLL_BROADCAST ? gcoll_broadcast_binomial_algorithm
+                                            : gcoll_allreduce_recursive_doubling_algorithm;
+}
 void liar_cost(const gcoll_problem *p, gcoll_cost *cost) {
-    kUsual.cost(p, cost);
+    usual(p).cost(p, cost);
     for (double *part : {&cost->steps, &cost->sent, &cost->reduced})
         *part *= kPart;
     cost->scratch = static_cast<double>(p->count);
 }
 void liar_load(const gcoll_problem *p, gcoll_load *load) {
-    kUsual.load(p, load);
+    usual(p).load(p, load);
     for (double *part : {&load->hops, &load->messages, &load->sent, &load->reduced, &load->within_steps,
                          &load->within_hops, &load->within_sent})
         *part *= kPart;
@@ -893,7 +896,8 @@ void with_slow_broadcast(gcoll_context *context, std::string *first) {
         made.source = "test/learn/learn_test.cc";
         made.plan = slow_broadcast_plan;
         made.claims = liar_claims;
-        made.cost = [](const gcoll_problem *, gcoll_cost *cost) { *cost = {.steps = 0.8}; };
+        made.cost = liar_cost;
+        made.load = liar_load;
         return made;
     }();
     std::string all;

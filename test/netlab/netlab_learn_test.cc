@@ -11,7 +11,7 @@ using namespace netlab_test;
 class NetlabLearn : public Netlab {};
 
 // Links get a hundredth of their rate. Before, all algorithms with few steps are about as fast as one
-// another; then, one that sends three vectors takes 42 ms, and one that sends two thin ones 25.
+// another; then, one that sends three vectors takes much longer than one that sends two thin ones.
 TEST_F(NetlabLearn, ARateThatChangesIsAnswered) {
     folder place;
     const std::string script =

@@ -557,12 +557,11 @@ TEST(StoreSweep, SweepersAtOnceDisturbNobody) {
     TemporaryFolder folder;
     const std::string url = "file:" + folder.path(), base = folder.path() + "/";
     const auto leftover = [&](int i) { return base + "gcoll+old+" + std::to_string(i); };
-    const auto grow_old =
-        [](const std::string &
-               file) { /* fails if it was swept already */
-                       const timespec old[2] = {{time(nullptr) - 2 * kDay, 0}, {time(nullptr) - 2 * kDay, 0}};
-                       utimensat(AT_FDCWD, file.c_str(), old, 0);
-        };
+    // Does nothing if the file was swept already.
+    const auto grow_old = [](const std::string &file) {
+        const timespec old[2] = {{time(nullptr) - 2 * kDay, 0}, {time(nullptr) - 2 * kDay, 0}};
+        utimensat(AT_FDCWD, file.c_str(), old, 0);
+    };
     std::atomic<bool> done{false};
     std::atomic<int> failed{0};
     std::vector<std::thread> sweepers;
