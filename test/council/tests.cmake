@@ -2,6 +2,8 @@
 gcoll_test(agree_test PLAIN AgreeRandom.SixtyFourRanks UNSANITIZED AgreeModelLong.* AgreeModel.FiveRanks EXHAUSTIVE
            LAYERS gcoll_base
            SOURCES agree_model_test.cc agree_random_test.cc $<FILTER:$<TARGET_OBJECTS:gcoll_core>,INCLUDE,/council/agree[.]c> COST 12 TIMEOUT 900)
+target_compile_options(agree_test PRIVATE -fexceptions)
+set_target_properties(agree_test PROPERTIES DISABLE_PRECOMPILE_HEADERS ON) # they are made without exceptions
 if(CMAKE_C_FLAGS MATCHES "sanitize" AND TEST agree_test)
   set_property(TEST agree_test APPEND PROPERTY ENVIRONMENT GCOLL_AGREE_SCHEDULES=5000)
 endif()
