@@ -24,7 +24,7 @@ target_link_options(gcoll_bench_fake PRIVATE -Wl,--wrap=cudaGetDeviceCount,--wra
 set_target_properties(gcoll_bench_fake PROPERTIES ENABLE_EXPORTS ON BUILD_RPATH ${CMAKE_CURRENT_BINARY_DIR}/fake_nccl)
 
 gcoll_test(bench_device_fake_test UNSANITIZED All/Grid.*/1? BenchDevice.EveryTypeAndOperation THREADS *Mode.* BenchDevice.LocalReductions
-           SOURCES bench_device_fake_test.cc SHARDS 5 COST 5)
+           SOURCES bench_device_fake_test.cc SHARDS 5 COST 9)
 target_link_libraries(bench_device_fake_test PRIVATE gcoll PkgConfig::json_c)
 gcoll_test_programs(bench_device_fake_test GCOLL_BENCH gcoll_bench_fake)
 add_dependencies(bench_device_fake_test cuda_fake_nccl)

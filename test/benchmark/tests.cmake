@@ -3,7 +3,7 @@ if(NOT GCOLL_BENCHMARK)
   return()
 endif()
 
-gcoll_test(bench_values_test PLAIN BenchValues.EveryLossAndShiftShows All/Values.* SOURCES bench_values_test.cc)
+gcoll_test(bench_values_test PLAIN BenchValues.EveryLossAndShiftShows All/Values.* SOURCES bench_values_test.cc COST 6)
 target_link_libraries(bench_values_test PRIVATE gcoll_bench_parts gcoll_bench_plan_reader gcoll_bench_inner_parts gcoll_bench_cuda gcoll_cli gcoll PkgConfig::json_c)
 
 # The tool again, with its calls of the library going through bench_faulty.c.

@@ -16,7 +16,7 @@ if(CMAKE_C_FLAGS MATCHES "sanitize=address") # one of its tests asks AddressSani
                               COMPILE_OPTIONS -fsanitize=address SKIP_PRECOMPILE_HEADERS ON)
 endif()
 if(TARGET PkgConfig::json_c) # reads the files, beside gcoll's own tool
-  gcoll_test(record_test PLAIN */Record.AnyThreadWritesItAtAnyTime* */Record.StepsAreWholeWhileTheyAreOverwritten* THREADS * - */tcp LAYERS ${core_layers} SOURCES record_test.cc harness.cc COST 3)
+  gcoll_test(record_test PLAIN */Record.AnyThreadWritesItAtAnyTime* */Record.StepsAreWholeWhileTheyAreOverwritten* THREADS * - */tcp LAYERS ${core_layers} SOURCES record_test.cc harness.cc COST 6)
   # ThreadSanitizer lets no child of a program with threads make threads.
   gcoll_test(watch_test THREADS *-*WithoutAFolder* LAYERS ${core_layers} SOURCES watch_test.cc harness.cc COST 3)
   foreach(test record_test watch_test)
@@ -31,7 +31,7 @@ gcoll_test(secret_test LAYERS ${core_layers} SOURCES secret_test.cc harness.cc T
 gcoll_test(encryption_test LAYERS ${core_layers} SOURCES encryption_test.cc harness.cc TIMED COST 10)
 gcoll_test(late_clock_test LAYERS ${core_layers} SOURCES late_clock_test.cc harness.cc COST 3)
 gcoll_test(receive_test THREADS *inproc* LAYERS ${core_layers} SOURCES receive_test.cc roll_call_test.cc harness.cc TIMED COST 8)
-gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 4)
+gcoll_test(embed_test PLAIN THREADS * LAYERS ${core_layers} SOURCES embed_test.cc harness.cc TIMED COST 13)
 gcoll_test(striped_test LAYERS ${core_layers} SOURCES striped_test.cc harness.cc TIMED COST 3)
 gcoll_test(environment_test LAYERS ${core_layers} SOURCES environment_test.cc harness.cc)
 gcoll_test(network_test LAYERS ${core_layers} SOURCES network_test.cc harness.cc)

@@ -1,6 +1,6 @@
 # Tests of learning: its decisions alone, and ranks that learn.
 gcoll_test(judge_test PLAIN UNSANITIZED * LAYERS gcoll_base
-           SOURCES judge_test.cc $<FILTER:$<TARGET_OBJECTS:gcoll_core>,INCLUDE,/learn/judge[.]c>)
+           SOURCES judge_test.cc $<FILTER:$<TARGET_OBJECTS:gcoll_core>,INCLUDE,/learn/judge[.]c> COST 8)
 gcoll_test(learn_test UNSANITIZED Transports/Learn.*/1 THREADS Transports/Learn.FormsOfACallMix/0 Transports/Learn.RanksMayCallInDifferentWays/0
            LAYERS ${core_layers} SOURCES learn_test.cc harness.cc TIMED SHARDS 2 COST 8)
 add_library(tried_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/tried_peek.c) # C, and so without the precompiled headers of the tests

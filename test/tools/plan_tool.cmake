@@ -19,7 +19,7 @@ foreach(fault DROP CLAIM MODEST CRASH VERSION SAME RELUCT REFUSE)
 endforeach()
 
 gcoll_test(plan_tool_test UNSANITIZED CommandLine.ExamplesOfTheHelpsRun Verify.EveryAlgorithmOfTheLibrary Msccl.EveryStepOfEveryScheduleCounts Mscclpp.EveryOperationCounts SOURCES plan_tool_test.cc plan_tool_verify_test.cc plan_tool_device_test.cc plan_tool_file_test.cc plan_mscclpp_test.cc
-           plan_tool_network_test.cc)
+           plan_tool_network_test.cc COST 8)
 if(gcoll_has_expat)
   target_sources(plan_tool_test PRIVATE ${CMAKE_CURRENT_LIST_DIR}/plan_msccl_test.cc)
 endif()
