@@ -77,7 +77,7 @@ typedef struct gcoll_judge {
     double kept_ns;      /* what `home` took in the trials that ended last; 0: nothing is known */
     double spent_ns;     /* what trials have cost since then, beyond that time */
     double tolerance;    /* times that differ by this factor from the settled one have changed */
-    uint64_t settled_at; /* the call, */
+    uint64_t settled_at; /* the call, the latest time; 0: never yet, */
     uint64_t again;      /* and so many calls later trying begins anew */
 } gcoll_judge;
 

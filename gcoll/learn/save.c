@@ -43,15 +43,16 @@ static void sort(gcoll_learn_site **sites, uint32_t count) {
         }
 }
 
-static bool is_known(const gcoll_learn_site *site) {
-    return site->study && site->study->judge.state == GCOLL_JUDGE_SETTLED;
+/* Also while others are tried anew: what was settled then is still the best that is known. */
+static bool was_settled(const gcoll_learn_site *site) {
+    return site->study && site->study->judge.settled_at > 0;
 }
 
 /* The sites that are written, in order. */
 static uint32_t list_sites(const gcoll_learn *learn, gcoll_learn_site **sites) {
     uint32_t count = 0, kept = 0;
     for (uint32_t i = 0; i < learn->count; i++)
-        if (is_known(learn->sites[i]))
+        if (was_settled(learn->sites[i]))
             sites[count++] = learn->sites[i];
     sort(sites, count);
     for (uint32_t i = 0; i < count; i++)
