@@ -9,5 +9,5 @@ foreach(launcher None "Open MPI" MPICH Slurm torchrun Kubernetes)
   string(REPLACE " " "" test "${test}")
   add_test(NAME ${test} COMMAND ${CMAKE_CURRENT_LIST_DIR}/launchers_test.sh ${launcher} ${PROJECT_SOURCE_DIR}
                                 $<TARGET_FILE:example_from_env> $<TARGET_FILE:gcoll_bench>)
-  set_tests_properties(${test} PROPERTIES TIMEOUT 150 COST 4 SKIP_RETURN_CODE 77 LABELS plain_tests)
+  set_tests_properties(${test} PROPERTIES TIMEOUT 150 COST 9 SKIP_RETURN_CODE 77 LABELS plain_tests)
 endforeach()

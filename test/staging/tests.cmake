@@ -4,7 +4,7 @@ gcoll_test(pretend_device_test THREADS LAYERS gcoll_base SOURCES ${CMAKE_CURRENT
 set(staged ${pretend} staging_calls.cc staging_values.cc)
 gcoll_test(staging_grid_test PLAIN UNSANITIZED *inproc_7 *inproc_8 THREADS *thread *inproc_2
            LAYERS ${core_layers} SOURCES staging_grid_test.cc ${staged} harness.cc
-           SHARDS 2 COST 6)
+           SHARDS 2 COST 12)
 gcoll_test(staging_broken_test LAYERS ${core_layers} SOURCES staging_broken_test.cc ${staged} harness.cc COST 5)
 add_library(staging_peek OBJECT ${CMAKE_CURRENT_LIST_DIR}/staging_peek.c) # C, and so without the precompiled headers of the tests
 target_link_libraries(staging_peek PRIVATE gcoll_flags)
