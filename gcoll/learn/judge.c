@@ -440,7 +440,7 @@ static bool starts_over(gcoll_judge *judge, const gcoll_lesson *ended, const dou
 
 static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples, gcoll_lesson *next) {
     double values[GCOLL_LEARN_SAMPLES], late[GCOLL_LEARN_SAMPLES];
-    const uint32_t count = collect(ended, samples, ended->usual, values), late_count = (count + 1) / 2;
+    const uint32_t count = collect(ended, samples, ended->usual, values), late_count = count / 2;
     memcpy(late, values + count - late_count, late_count * sizeof *late);
     const double ns = median(values, count), late_ns = median(late, late_count);
     const bool is_held = ended->begin < judge->settled_at + HOLD, is_first = judge->usual_ns <= 0;

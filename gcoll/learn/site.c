@@ -264,14 +264,15 @@ static bool can_be_held(const gcoll_call *call, gcoll_form form) {
     return form == GCOLL_FORM_STARTED && call->places == 0;
 }
 
-/* Notes that the call is started, or that the next ones may be, and that this must not wait. */
+/* Notes that calls are started. Those with device memory count as such before it happens, as their starts
+ * cannot be held. */
 static void note_form(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_call *call, gcoll_form form) {
     gcoll_study *study = site->study;
     if (!study || study->has_reported)
         return;
     if (site->is_loose ? learn->starts_meetings : form == GCOLL_FORM_STARTED && call->places != 0)
         study->flags |= GCOLL_LEARN_CLOSES;
-    else if (form == GCOLL_FORM_STARTED || call->places != 0) /* a start of device memory cannot be held */
+    else if (form == GCOLL_FORM_STARTED || call->places != 0)
         study->flags |= GCOLL_LEARN_STARTS;
 }
 
