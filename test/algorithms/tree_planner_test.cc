@@ -50,7 +50,7 @@ Peers SendsTo(const gcoll_plan &plan) {
     return peers;
 }
 
-uint64_t Sent(const gcoll_plan &plan) {
+uint64_t ElementsSent(const gcoll_plan &plan) {
     uint64_t sent = 0;
     for (uint32_t i = 0; i < plan.step_count; i++)
         sent += plan.steps[i].kind == GCOLL_STEP_SEND ? plan.steps[i].count : 0;
@@ -160,7 +160,7 @@ TEST(DualRoot, RanksInTheMiddleSendThreeTimesTheVectorAndLeavesOnce) {
     // Trees 0 1 2 | 3 4 5 | 6 and 7 8 9 | 10 11 12 | 13.
     const std::vector<uint64_t> times = {1, 1, 3, 1, 1, 3, 3, 1, 1, 3, 1, 1, 3, 3};
     for (uint32_t rank = 0; rank < 14; rank++)
-        EXPECT_EQ(12 * times[rank], Sent(*plans[rank])) << "rank " << rank;
+        EXPECT_EQ(12 * times[rank], ElementsSent(*plans[rank])) << "rank " << rank;
 }
 
 TEST(TreePipelined, FourStepsABlock) {
@@ -215,7 +215,7 @@ TEST(Circle, UpTheChainAndDownAgain) {
         Peers peers = SendsTo(*plans[rank]);
         EXPECT_EQ(rank + 1 < size ? slices : 0, std::count(peers.begin(), peers.end(), rank + 1));
         EXPECT_EQ(rank > 0 ? slices : 0, std::count(peers.begin(), peers.end(), rank - 1));
-        EXPECT_EQ(rank == 0 || rank == size - 1 ? 20u : 40u, Sent(*plans[rank]));
+        EXPECT_EQ(rank == 0 || rank == size - 1 ? 20u : 40u, ElementsSent(*plans[rank]));
     }
     gcoll_verify_report report = Verify("circle", problem);
     EXPECT_EQ(2 * slices + 2 * size - 3, report.steps);

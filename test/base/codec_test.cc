@@ -385,8 +385,8 @@ TEST_P(Codecs, AreRightInTheMeanWithASeed) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, Codecs, ::testing::ValuesIn(kCodecs), [](const auto &info) {
-    std::string name = info.param;
+INSTANTIATE_TEST_SUITE_P(All, Codecs, ::testing::ValuesIn(kCodecs), [](const auto &of) {
+    std::string name = of.param;
     std::replace_if(
         name.begin(), name.end(), [](char c) { return !isalnum(static_cast<unsigned char>(c)); }, '_');
     return name;

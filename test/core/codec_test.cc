@@ -475,9 +475,9 @@ TEST_P(CodecCalls, StartedAndPersistent) {
 
 INSTANTIATE_TEST_SUITE_P(Jobs, CodecCalls,
                          ::testing::Combine(transports(), ::testing::Values(1u, 2u, 3u, 5u, 8u)),
-                         [](const auto &info) {
-                             return std::string(std::get<0>(info.param)) + "_" +
-                                    std::to_string(std::get<1>(info.param));
+                         [](const auto &of) {
+                             return std::string(std::get<0>(of.param)) + "_" +
+                                    std::to_string(std::get<1>(of.param));
                          });
 
 // ---- What is refused --------------------------------------------------------------------------------------

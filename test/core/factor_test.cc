@@ -224,9 +224,9 @@ std::vector<Style> styles_of(gcoll_collective collective) {
 
 class Factors : public testing::TestWithParam<std::tuple<const char *, uint32_t>> {};
 INSTANTIATE_TEST_SUITE_P(Sizes, Factors, testing::Combine(transports(), testing::Values(1, 2, 3, 5, 7)),
-                         [](const auto &info) {
-                             return std::string(std::get<0>(info.param)) + "_" +
-                                    std::to_string(std::get<1>(info.param));
+                         [](const auto &of) {
+                             return std::string(std::get<0>(of.param)) + "_" +
+                                    std::to_string(std::get<1>(of.param));
                          });
 
 TEST_P(Factors, GiveTheReductionOfMultiples) {

@@ -258,7 +258,7 @@ TEST_P(Stats, TheTextIsWhatPrometheusReads) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Transports, Stats, testing::Values("inproc", "tcp", "shm"),
-                         [](const auto &info) { return std::string(info.param); });
+                         [](const auto &of) { return std::string(of.param); });
 
 class StatsOf : public testing::Test {};
 

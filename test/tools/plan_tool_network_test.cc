@@ -237,7 +237,7 @@ TEST(PlanNetwork, OrderFindsTheRingOfFastLinks) {
     outcome table = plan({"order", network, "--bytes=32Ki"});
     outcome ring = plan({"simulate", network, "--bytes=32Ki", "--algorithm=ring", "--format=json"});
     ASSERT_EQ(ring.status, 0) << ring.err;
-    char time[32];
+    char time[400];
     snprintf(time, sizeof time, " %.3f  by rank  0 1 2 3 4 5 6 7\n", number(records(ring)[0], "time_us"));
     EXPECT_TRUE(contains(table.out, time)) << time << table.out;
     EXPECT_TRUE(contains(table.out, "  found    0 ")) << table.out;

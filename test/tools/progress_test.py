@@ -46,14 +46,22 @@ class Terminal:
                 self.at += 1
 
 
+def send(process, number):
+    """Sends a signal to a process and those that it started."""
+    try:
+        os.killpg(process.pid, number)
+    except ProcessLookupError: # they have ended
+        pass
+
+
 def slow_down(process, ended):
-    """Lets a process run a fifth of the time, as on a slow machine. Its lines come when a clock says so; what it
-    computes until then does not matter."""
+    """Lets a process and those that it started run a tenth of the time, as on a slow machine. Its lines come when a clock says so; what
+    it computes until then does not matter."""
     while not ended.is_set():
-        process.send_signal(signal.SIGSTOP)
-        ended.wait(0.04)
-        process.send_signal(signal.SIGCONT)
-        ended.wait(0.01)
+        send(process, signal.SIGSTOP)
+        ended.wait(0.045)
+        send(process, signal.SIGCONT)
+        ended.wait(0.005)
 
 
 def watch(command, columns=80, term="xterm", out_too=False, limit=100, is_slow=True):
@@ -66,7 +74,7 @@ def watch(command, columns=80, term="xterm", out_too=False, limit=100, is_slow=T
     termios.tcsetattr(slave, termios.TCSANOW, settings)
     begun = time.monotonic()
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=slave if out_too else subprocess.PIPE, stderr=slave,
-                               env=dict(os.environ, TERM=term))
+                               env=dict(os.environ, TERM=term), start_new_session=True)
     os.close(slave)
     ended = threading.Event()
     slower = threading.Thread(target=slow_down, args=(process, ended))
@@ -78,7 +86,7 @@ def watch(command, columns=80, term="xterm", out_too=False, limit=100, is_slow=T
         while sources:
             ready = select.select(sources, [], [], limit)[0]
             if not ready:
-                process.kill()
+                send(process, signal.SIGKILL)
                 raise AssertionError("nothing for %d s" % limit)
             for source in ready:
                 try:
@@ -187,7 +195,7 @@ class Progress(unittest.TestCase):
     def test_verify(self):
         command, _, terminal, writes, _ = watch_long_enough(lambda ranks: [
             PLAN, "verify", "--collective", "allreduce", "--algorithm", "ring,star,linear", "--ranks", "1-%d" % ranks, "--jobs", "1"],
-            20, 4, 3.5, out_too=True)
+            20, 2.5, 3.5, out_too=True)
         self.check_lines(shown(writes), "verify")
         self.assertEqual([line.rstrip() for line in terminal.lines], [line.rstrip() for line in piped(command)[1].split("\n")])
 
