@@ -1,6 +1,6 @@
 """The line that shows how far a program is: on a terminal only, with percent and the time that is left, erased at the end.
 
-The environment names programs: GCOLL_PLAN, and GCOLL_BENCH if it was built. GCOLL_TREE is the source tree.
+Usage: progress_test.py [Plan] [Bench]. The environment names programs, GCOLL_PLAN and GCOLL_BENCH, and GCOLL_TREE, the source tree.
 """
 
 import fcntl
@@ -17,7 +17,7 @@ import time
 import unittest
 
 PLAN = os.environ["GCOLL_PLAN"]
-BENCH = os.environ.get("GCOLL_BENCH")
+BENCH = os.environ.get("GCOLL_BENCH") # only for Bench
 LINE = re.compile(r"^(\w+): (\d+) %(?:, (?:(\d+) h )?(?:(\d+) min ?)?(?:(\d+) s)? left)?(?:: (.*))?$")
 
 # Searches rings: exactly as many steps as tries, so a run can be made as long as is wanted.
@@ -142,6 +142,8 @@ def search_of(tries):
 
 
 class Progress(unittest.TestCase):
+    """What all lines have in common."""
+
     def check_lines(self, lines, name):
         self.assertGreater(len(lines), 3)
         percents = []
@@ -156,6 +158,10 @@ class Progress(unittest.TestCase):
         for before, (when, _) in enumerate(lines):
             self.assertLessEqual(before, (when - 2) / 0.1)
         return percents
+
+
+class Plan(Progress):
+    """gcoll_plan and scripts."""
 
     def test_percent_and_time_on_a_terminal_and_the_same_output_as_in_a_pipe(self):
         command, took, terminal, writes, out = watch_long_enough(search_of, 400, 1, 4)
@@ -223,7 +229,10 @@ class Progress(unittest.TestCase):
         _, terminal, _, _ = watch(command, columns=11, is_slow=False)
         self.assertFalse(terminal.wrapped)
 
-    @unittest.skipUnless(BENCH, "gcoll_bench was not built")
+
+class Bench(Progress):
+    """gcoll_bench."""
+
     def test_bench(self):
         command = [BENCH, "--local", "2", "--transport", "inproc", "--algorithm", "ring,star", "--bytes", "4,8,12", "--format", "csv",
                    "--time"]
@@ -238,7 +247,6 @@ class Progress(unittest.TestCase):
         status, out, err = piped(command + ["10ms"])
         self.assertEqual((status, len(out.split("\n")), err), (0, 8, ""))
 
-    @unittest.skipUnless(BENCH, "gcoll_bench was not built")
     def test_tune_says_more_lines_and_erases_its_own(self):
         path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "progress_test-%d.tuning" % os.getpid())
         command = [BENCH, "--local", "2", "--transport", "inproc", "--collective", "allreduce", "--algorithm", "ring,star,linear",
@@ -256,7 +264,6 @@ class Progress(unittest.TestCase):
         for line in said[:-1]:
             self.assertRegex(line, r"^gcoll_bench: allreduce of \w+ bytes: .* us(, kept[^%]*)?; then [^%]*$")
 
-    @unittest.skipUnless(BENCH, "gcoll_bench was not built")
     def test_networks(self):
         path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "progress_test-%d.json" % os.getpid())
         try:
