@@ -171,6 +171,7 @@ static const cli_flag rows[] = {
     {"--one-shot", NULL, "time gcoll_allreduce etc. instead of a prepared operation", NULL,
      CLI_SWITCH(one_shot)},
     {"--back-to-back", NULL, "no barrier before each timed call", NULL, CLI_SWITCH(back_to_back)},
+    {"--with-barrier", NULL, "the barrier before each call is timed with it", NULL, CLI_SWITCH(with_barrier)},
     {"--arrival", "PATTERN", CLI_ARRIVAL_ALLOWED, NULL, CLI_OTHER(cli_read_arrival, arrival),
      CLI_GIVEN(paced)},
     {"--compute", "TIME", "ranks compute (sleep) so long before each call (0)", NULL,

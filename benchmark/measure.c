@@ -3,7 +3,8 @@
  *
  * Before each timed iteration the ranks are lined up by a barrier, as in the OSU micro-benchmarks (with
  * --back-to-back they are not, as in nccl-tests), or by what arrival.c does. Each rank takes the time of its
- * own call; the time of an iteration is that of the slowest rank.
+ * own call, or, with --with-barrier, of the barrier and the call; the time of an iteration is that of the
+ * slowest rank.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,10 +32,11 @@ static bool line_up(const bench_call *call) {
 
 static bool time_calls(bench_call *call, uint32_t iterations, bench_times *times) {
     for (uint32_t i = 0; i < iterations; i++) {
-        int64_t zero = 0;
+        int64_t zero = 0, start = bench_now_ns();
         if (times->entered_us ? !bench_arrive(call->state, times->count, &zero) : !line_up(call))
             return false;
-        int64_t start = bench_now_ns();
+        if (!call->state->options->with_barrier)
+            start = bench_now_ns();
         if (!bench_call_run(call))
             return false;
         times->us[times->count] = (double)(bench_now_ns() - start) / 1e3;

@@ -467,7 +467,8 @@ static bool check_network(const bench_options *o) {
                   {"--rounding", o->rounding},
                   {"--in-place", o->in_place},
                   {"--one-shot", o->one_shot},
-                  {"--back-to-back", o->back_to_back}};
+                  {"--back-to-back", o->back_to_back},
+                  {"--with-barrier", o->with_barrier}};
     for (size_t i = 0; i < sizeof others / sizeof others[0] && o->network_out; i++)
         if (others[i].given) {
             cli_complain("%s: found with --network-out, which measures messages of two ranks",
@@ -528,6 +529,17 @@ static bool check_report(const bench_options *o) {
     return true;
 }
 
+static bool check_with_barrier(const bench_options *o) {
+    const char *other = o->back_to_back ? "--back-to-back, which leaves the barrier out"
+                        : o->paced ? "--arrival, --compute or --monitor, whose calls begin at other moments"
+                        : o->tune  ? "--tune, which takes the time of calls alone"
+                        : o->tune_check ? "--tune-check, which takes the time of calls alone"
+                                        : NULL;
+    if (o->with_barrier && other)
+        cli_complain("--with-barrier: found with %s", other);
+    return !o->with_barrier || !other;
+}
+
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
     *options = (bench_options){.rank = -1, .same = -1, .argc = argc, .argv = argv};
     gcoll_ibverbs_options_init(&options->ibverbs);
@@ -544,7 +556,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
     return check_network(options) && set_defaults(options) && check_ranks(options) &&
            check_network_ranks(options) && check_repeats(options) && read_algorithms(options) &&
            check_meaning(options) && drop_single_inputs(options) && read_sizes(options) &&
-           bench_arrival_check(options);
+           check_with_barrier(options) && bench_arrival_check(options);
 }
 
 void bench_options_free(bench_options *options) {

@@ -76,6 +76,7 @@ typedef struct bench_options {
     bool in_place;
     bool one_shot;
     bool back_to_back;
+    bool with_barrier;
 
     bool paced; /* ranks compute before each call, as the next four say */
     cli_arrival arrival;

@@ -14,9 +14,9 @@
 #include "tools/html.h"
 
 /* The members that tell kinds of calls apart. */
-static const char *const kinds[] = {"collective", "ranks",    "transport",       "inputs",   "type",
-                                    "op",         "device",   "local_reduction", "arrival",  "compute_ms",
-                                    "monitor",    "checksum", "codec",           "prescale", "postscale"};
+static const char *const kinds[] = {
+    "collective", "ranks",      "transport", "inputs", "type",     "op",    "device",   "local_reduction",
+    "arrival",    "compute_ms", "monitor",   "with",   "checksum", "codec", "prescale", "postscale"};
 #define KINDS (sizeof kinds / sizeof kinds[0])
 
 /* So many pictures of percentiles are shown at once; more are behind a click. */

@@ -131,6 +131,8 @@ static void add_factor(cells *row, const char *key, bool applies, double factor)
 
 /* As with rounding. */
 static void add_changes(cells *row, const bench_options *o, gcoll_collective collective) {
+    if (o->with_barrier)
+        add_text(row, "with", collective == GCOLL_BARRIER ? "" : "barrier");
     if (o->checksum)
         add_text(row, "checksum", "crc32c");
     if (o->codec)
@@ -257,6 +259,8 @@ static void print_table_head(const bench_report *report, const bench_result *res
         (void)fprintf(file, ", %s", options->on_device ? options->device : "host");
     if (options->on_device && gcoll_collective_takes_buffers(result->collective) && options->inputs > 1)
         (void)fprintf(file, ", local reduction %s", gcoll_memory_local_name(options->local_reduction));
+    if (options->with_barrier && result->collective != GCOLL_BARRIER)
+        (void)fprintf(file, ", with the barrier before it");
     if (options->paced) {
         (void)fprintf(file, ", arrival %s, compute %g ms, monitor %s",
                       options->arrival.text ? options->arrival.text : "none", options->compute_ms,

@@ -94,6 +94,7 @@ run() {
     else
         flags+=(--time "$time")
     fi
+    [ -z "$with_barrier" ] || flags+=(--with-barrier)
     [ -z "$bytes" ] || flags+=(--bytes "$bytes")
     case $name in
     gcoll) ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;

@@ -1,6 +1,7 @@
 /* benchmark/peers/measure.c - one collective at one size: check, warm up, time, check again, print.
  *
- * The rules are those of gcoll_bench: a barrier before each timed call, each rank times its own call, the
+ * The rules are those of gcoll_bench: a barrier before each timed call, each rank times its own call (with
+ * --with-barrier the barrier, too), the
  * time of an iteration is that of its slowest rank, percentiles by nearest rank. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -97,11 +98,14 @@ static bool check(const peer_job *job, const peer_call *call) {
 /* ---- Times
  * -------------------------------------------------------------------------------------------------- */
 
-static bool time_calls(const peer_job *job, const peer_call *call, uint32_t calls, double *times_us) {
+static bool time_calls(const peer_job *job, const peer_call *call, bool with_barrier, uint32_t calls,
+                       double *times_us) {
     for (uint32_t i = 0; i < calls; i++) {
+        int64_t start = bench_now_ns();
         if (call->collective != PEER_BARRIER && !job->barrier(job->self))
             return false;
-        int64_t start = bench_now_ns();
+        if (!with_barrier)
+            start = bench_now_ns();
         if (!call->run(call->self))
             return false;
         times_us[i] = (double)(bench_now_ns() - start) / 1e3;
@@ -129,7 +133,7 @@ static bool time_all(const peer_job *job, const peer_options *options, const pee
         }
         *times_us = grown;
         int64_t start = bench_now_ns();
-        if (!time_calls(job, call, batch, *times_us + *count))
+        if (!time_calls(job, call, options->with_barrier, batch, *times_us + *count))
             return false;
         elapsed_s += (double)(bench_now_ns() - start) / 1e9;
         *count += batch;
@@ -201,7 +205,8 @@ bool peer_measure(const peer_job *job, const peer_options *options, const peer_c
 
 bool peer_try(const peer_job *job, const peer_call *call, uint32_t calls, double *median_us) {
     double *times_us = calloc(calls, sizeof *times_us);
-    bool good = times_us && time_calls(job, call, calls, times_us) && job->max(job->self, times_us, calls);
+    bool good =
+        times_us && time_calls(job, call, false, calls, times_us) && job->max(job->self, times_us, calls);
     if (good) {
         qsort(times_us, calls, sizeof *times_us, ascending);
         *median_us = percentile(times_us, calls, 50);

@@ -56,6 +56,7 @@ static const cli_flag rows[] = {
     {"--iterations", "N", "timed calls for each size", NULL, CLI_WHOLE32(iterations, 1, MOST_REPEATS)},
     {"--time", "TIME", "instead: as many as fit, at least 5, at most 100000", "0.5s",
      CLI_TIME(seconds, CLI_S, 1e-6, MOST_SECONDS)},
+    {"--with-barrier", NULL, "the barrier before each call is timed with it", NULL, CLI_SWITCH(with_barrier)},
     {"--limit", "TIME", "end with an error after so long", "2m", CLI_TIME(limit_s, CLI_S, 1, MOST_LIMIT_S)},
     {"--help", NULL, "print this", NULL, CLI_SWITCH(help)},
 };

@@ -51,7 +51,8 @@ typedef struct peer_options {
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
     double seconds;
-    double limit_s; /* the program is ended after so long */
+    bool with_barrier; /* the barrier before a call is timed, too */
+    double limit_s;    /* the program is ended after so long */
     bool help;
 } peer_options;
 

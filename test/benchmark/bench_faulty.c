@@ -5,7 +5,7 @@
  *
  *   wrong  changes one byte of a result      kill  kills itself
  *   exit   ends without a word               hang  stops for good
- *   nan    makes a result no number
+ *   nan    makes a result no number          pause  is 3 ms late for what is no allreduce, each time
  *
  * "late" is a fault of rank 0: it is slow to ask how it reached the others, and hears them meanwhile.
  */
@@ -68,6 +68,8 @@ gcoll_status __wrap_gcoll_operation_run(gcoll_operation *operation) {
     else if (due && strcmp(fault, "hang") == 0)
         for (;;)
             (void)pause();
+    if (fault && strcmp(fault, "pause") == 0 && this_rank == FAULT_RANK && operation != writes_result)
+        (void)usleep(3000);
     gcoll_status status = __real_gcoll_operation_run(operation);
     if (fault && strcmp(fault, "wrong") == 0 && this_rank == FAULT_RANK && operation == writes_result)
         result[0] ^= 1;

@@ -349,6 +349,36 @@ TEST(Bench, CodecAndFactorsAreSaid) {
     EXPECT_FALSE(contains(plain.out, "codec")) << plain.out;
 }
 
+// Rank 1 of the faulty program comes 3 ms late to each barrier.
+TEST(BenchBarrier, IsTimedWithTheCallOnlyIfAskedFor) {
+    const strings flags = {"--local=2", "--bytes=4", "--iterations=20", "--no-check", "--format=json"};
+    for (bool with : {false, true}) {
+        strings all = flags;
+        if (with)
+            all.push_back("--with-barrier");
+        const outcome result = run(all, {"GCOLL_BENCH_FAULT=pause"}, GCOLL_BENCH_FAULTY);
+        ASSERT_EQ(result.status, 0) << result.err;
+        const auto row = parse(lines(result.out).at(0));
+        EXPECT_EQ(with, number(row, "min_us") > 3000) << result.out;
+        EXPECT_EQ(with, contains(result.out, "\"with\":\"barrier\"")) << result.out;
+    }
+    for (const char *collective : {"allreduce", "barrier"}) {
+        const outcome table =
+            run({"--local=2", "--bytes=4", "--iterations=2", "--with-barrier", "--collective", collective});
+        EXPECT_EQ(collective == std::string("allreduce"),
+                  contains(table.out, ", with the barrier before it\n"))
+            << table.out;
+    }
+    for (const char *other : {"--back-to-back", "--arrival=none", "--compute=1ms", "--monitor=on",
+                              "--tune=none/file", "--tune-check"}) {
+        const outcome refused = run({"--local=3", "--with-barrier", other});
+        EXPECT_EQ(refused.status, 2) << other;
+        const std::string name = other;
+        EXPECT_TRUE(contains(refused.err, "--with-barrier: found with ")) << refused.err;
+        EXPECT_TRUE(contains(refused.err, name.substr(0, name.find('=')))) << refused.err;
+    }
+}
+
 TEST_P(Transport, EveryAlgorithmInEveryMode) {
     for (const char *mode : {"--in-place", "--one-shot", "--back-to-back", "--no-check"}) {
         outcome result = run({"--local=2", "--transport", GetParam(), "--collective=all", "--algorithm=all",

@@ -72,6 +72,19 @@ PATH=$work/bin:$PATH "$source/benchmark/compare" --quick --collective allreduce 
 expect "the time limit is named, once" '[.failures[] | [.contestant, .round, .bytes, .reason]] == [["openmpi", 1, [65536], "status 124: took longer than 2 s"]]'
 expect "what it could do goes on" '[.samples[] | select(.contestant == "openmpi") | [.round, .bytes]] == [[1, 4], [2, 4]]'
 
+# With the barrier before each call, all take longer, and the tables say so.
+"$source/benchmark/compare" --quick --collective allreduce --bytes 4 --with-barrier --only gcoll,raw_spin \
+    --programs "$work/programs" --output "$work/out" >"$work/text" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
+expect "the file says so" '.settings.with_barrier'
+grep -q '; the barrier before each call is timed with it$' "$work/text" || fail "the text does not: $(cat "$work/text")"
+grep -q '<dt>timed</dt><dd>with the barrier before each call</dd>' "$work/out/compare.html" || fail "the page does not"
+# Then the times of all calls are the whole time that was asked for, and else about half of it.
+for peer in "$programs/peers/gcoll_peer_raw --algorithm block" "$shm --algorithm flags"; do
+    # shellcheck disable=SC2086  # a command of several words
+    sum=$($peer --local 2 --bytes 4 --time 20ms --with-barrier 2>"$work/err" | jq '.iterations * .mean_us')
+    jq -en "$sum > 18000" >/dev/null || fail "$peer: calls with their barriers took $sum us together, and the time was 20 ms"
+done
+
 # refused MESSAGE-PATTERN ARGUMENT...: status 2, and this message on one line, before anything is built, measured or written.
 refused() {
     local pattern=$1 status
