@@ -1,11 +1,13 @@
 /*
  * gcoll/learn/judge.c - the rules of judge.h.
  *
- * Trials may cost 20 usual calls more than the usual algorithm, 2 % of the first 1,000 calls. Candidates are
- * screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
- * Those within 30 % of the best are then compared in turns. `home` is given up only for a difference
- * of 2 % and of 2.5 standard errors; or, as a slow algorithm on a busy machine has errors as large as its
- * time, if nearly all of its calls are slower than the other's (a rank sum test).
+ * Trials may cost 16 usual calls more than the usual algorithm, 1.6 % of the first 1,000 calls. Candidates
+ * are screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
+ * Those within 30 % of the best are then compared in turns with `home`, the one that is kept so far, until it
+ * is clear which is faster: by 2.5 standard errors; or, as a slow algorithm on a busy machine has errors as
+ * large as its time, if nearly all of its calls are slower than the other's (a rank sum test); or until the
+ * error is small. The loser is out, and the winner is compared with those that are left and may be faster
+ * still. `home` is given up only for a difference of 2 %.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,17 +22,18 @@
 #define SHORT_LAG 6
 #define SHORT_NS  100e3
 
-#define BUDGET         20.0 /* usual calls */
+#define BUDGET         16.0 /* usual calls */
 #define MOST_PREDICTED 3.0  /* nothing is tried that is thought to be slower by this factor */
 #define SCREENED       3    /* candidates a lesson, with `home` */
 #define SCREEN_BURST   3
 #define COMPARED       3
 #define COMPARE_BURST  4
 #define COMPARE_ROUNDS 4
-#define COMPARE_TIMES  10   /* lessons, at most, until a difference is clear */
+#define ADDED_ROUNDS   2    /* where one is compared that was left over from earlier comparisons */
+#define COMPARE_TIMES  10   /* lessons, at most */
 #define CLOSE          1.3  /* what is compared is within this factor of the best */
-#define GAIN           0.02 /* the least difference that is worth a change, */
-#define CLEAR          2.5  /* and that in standard errors. Larger errors than this part of a time ask for */
+#define GAIN           0.02 /* the least difference that is worth a change, and an error that is small */
+#define CLEAR          2.5  /* in standard errors. Larger errors than this part of a time ask for */
 #define NOISY          0.05 /* a second comparison */
 
 #define APART 3.0 /* in standard errors of the rank sum */
@@ -133,13 +136,17 @@ static double median(double *values, uint32_t count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* The median of some values, and its standard error by their median deviation. */
+/* The mean of the middle half of some values, and its standard error by their median deviation. */
 static double typical(double *values, uint32_t count, double *error) {
-    const double middle = median(values, count);
+    const double middle = median(values, count); /* sorts them */
+    const uint32_t quarter = count / 4;
+    double sum = 0;
+    for (uint32_t i = quarter; i < count - quarter; i++)
+        sum += values[i];
     for (uint32_t i = 0; i < count; i++)
         values[i] = fabs(values[i] - middle);
-    *error = 1.253 * 1.483 * median(values, count) / sqrt(count);
-    return middle;
+    *error = 1.09 * 1.483 * median(values, count) / sqrt(count);
+    return sum / (count - 2 * quarter);
 }
 
 /* The samples of a candidate in a lesson. */
@@ -161,10 +168,16 @@ static double least(const double *values, uint32_t count) {
     return found;
 }
 
+/* What a call of `home` takes, as far as that is known. */
+static double home_ns(const gcoll_judge *judge) {
+    const gcoll_judged *home = &judge->candidates[judge->home];
+    return home->error_ns > 0 ? fmin(home->ns, judge->usual_ns) : judge->usual_ns;
+}
+
 /* What the calls of a lesson have cost beyond the time of `home`. */
 static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
     const double calls = (double)lesson->burst * lesson->rounds;
-    judge->spent_ns += calls * fmax(ns - judge->usual_ns, 0);
+    judge->spent_ns += calls * fmax(ns - home_ns(judge), 0);
 }
 
 /* ---- What comes next ------------------------------------------------------------------------ */
@@ -225,16 +238,16 @@ static double weight(const gcoll_judge *judge, uint32_t candidate) {
 static double expected_ns(const gcoll_judge *judge, uint32_t candidate) {
     const gcoll_judged *one = &judge->candidates[candidate];
     if (one->ns > 0)
-        return larger(one->ns - judge->usual_ns, 0);
+        return larger(one->ns - home_ns(judge), 0);
     const double ratio = weight(judge, candidate) / weight(judge, judge->home);
-    return judge->usual_ns * larger(ratio - 1, 0);
+    return home_ns(judge) * larger(ratio - 1, 0);
 }
 
 static double budget_ns(const gcoll_judge *judge) {
-    return BUDGET * judge->usual_ns - judge->spent_ns;
+    return BUDGET * home_ns(judge) - judge->spent_ns;
 }
 
-static void compare(gcoll_judge *judge, gcoll_lesson *next);
+static bool compare(gcoll_judge *judge, gcoll_lesson *next);
 
 /* The most promising candidate that is neither in the set nor out nor measured; GCOLL_LEARN_NONE: there is
  * none. */
@@ -289,7 +302,10 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
         count++;
     }
     if (count == 1) {
-        compare(judge, next);
+        /* If calls have become slower, what trials may cost is not well known, and something better is
+         * wanted. */
+        if (!compare(judge, next))
+            settle(judge, judge->is_slower ? meanwhile(judge) : judge->home, next);
         return;
     }
     next->tried = set;
@@ -298,35 +314,39 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
     next->calls = count * SCREEN_BURST;
 }
 
-/* The best candidates that are close to one another, with `home`. */
-static void compare(gcoll_judge *judge, gcoll_lesson *next) {
+/* The best candidates that are close to one another, with `home`. False: there is nothing to compare, or it
+ * would cost too much. */
+static bool compare(gcoll_judge *judge, gcoll_lesson *next) {
     const uint32_t home = judge->home, best = fastest(judge, 0, INFINITY);
-    if (best == GCOLL_LEARN_NONE) { /* nothing was tried */
-        settle(judge, home, next);
-        return;
-    }
+    if (best == GCOLL_LEARN_NONE || judge->comparisons == COMPARE_TIMES)
+        return false;
     const double close_ns = CLOSE * judge->candidates[best].ns;
-    next->usual = meanwhile(judge);
-    uint32_t set = 1U << home | 1U << next->usual, count = bits_of(set), rounds = COMPARE_ROUNDS;
+    const uint32_t usual = meanwhile(judge);
+    uint32_t set = 1U << home | 1U << usual, count = bits_of(set), rounds = COMPARE_ROUNDS;
     for (uint32_t found; count < COMPARED && (found = fastest(judge, set, close_ns)) != GCOLL_LEARN_NONE;
          count++)
         set |= 1U << found;
     double cost = 0;
-    for (uint32_t i = 0; i < judge->count; i++)
-        cost += set >> i & 1 ? COMPARE_BURST * expected_ns(judge, i) : 0;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        if (!(set >> i & 1))
+            continue;
+        cost += COMPARE_BURST * expected_ns(judge, i);
+        /* What it takes is not well known. */
+        if (judge->comparisons > 0 && i != home && judge->candidates[i].compared == 0)
+            rounds = ADDED_ROUNDS;
+    }
     while (rounds > 1 && cost * rounds > budget_ns(judge))
         rounds--;
-    if (count == 1 || cost * rounds > budget_ns(judge)) {
-        /* If calls have become slower, what trials may cost is not well known, and something better is
-         * wanted. */
-        settle(judge, judge->is_slower ? next->usual : home, next);
-        return;
-    }
+    if (count == 1 || cost * rounds > budget_ns(judge))
+        return false;
     judge->state = GCOLL_JUDGE_COMPARE;
+    judge->comparisons++;
+    next->usual = usual;
     next->tried = set;
     next->burst = COMPARE_BURST;
     next->rounds = rounds;
     next->calls = count * COMPARE_BURST * rounds;
+    return true;
 }
 
 static void note_screened(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
@@ -365,6 +385,7 @@ static bool is_apart(const gcoll_judged *one) {
 static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
     double values[GCOLL_LEARN_SAMPLES], home[GCOLL_LEARN_SAMPLES];
     const uint32_t home_count = collect(ended, samples, judge->home, home);
+    double took_ns[GCOLL_LEARN_CANDIDATES] = {0};
     for (uint32_t i = 0; i < judge->count; i++) {
         const uint32_t count = collect(ended, samples, i, values);
         if (count == 0)
@@ -372,29 +393,46 @@ static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const d
         gcoll_judged *one = &judge->candidates[i];
         double error;
         add_pairs(one, values, count, home, home_count);
-        const double ns = typical(values, count, &error), times = one->compared++;
+        const double ns = took_ns[i] = typical(values, count, &error), times = one->compared++;
         one->ns = one->last_ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
         one->error_ns = times > 0 ? hypot(one->error_ns * times, error) / (times + 1) : error;
-        if (i != judge->home)
-            charge(judge, ended, ns);
     }
+    for (uint32_t i = 0; i < judge->count; i++)
+        if (i != judge->home && took_ns[i] > 0)
+            charge(judge, ended, took_ns[i]);
 }
 
-/* Keeps `home` or replaces it, unless that is to be compared once more. */
+/* One of those that were compared is kept, and the others are out. Those that were not compared yet, and may
+ * be faster still, are compared with it next. */
+static void keep(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
+    for (uint32_t i = 0; i < judge->count; i++) {
+        gcoll_judged *one = &judge->candidates[i];
+        one->is_out = one->is_out || (one->compared > 0 && i != kept);
+        one->wins = one->pairs = one->variance = 0;
+    }
+    judge->home = kept;
+    judge->candidates[kept].compared = 0; /* with the next ones in turn, as times drift */
+    if (fastest(judge, 1U << kept, judge->candidates[kept].ns) == GCOLL_LEARN_NONE || !compare(judge, next))
+        settle(judge, kept, next);
+}
+
+/* Keeps the fastest of those that were compared, unless that is to be compared with `home` once more. */
 static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
-    const gcoll_judged *home = &judge->candidates[judge->home], *best = home;
-    for (uint32_t i = 0; i < judge->count; i++)
-        if (judge->candidates[i].compared > 0 && judge->candidates[i].ns < best->ns)
-            best = &judge->candidates[i];
-    const double gain = home->ns - best->ns, error = hypot(home->error_ns, best->error_ns);
-    const bool is_sure = best->compared > 1 || error < NOISY * home->ns;
-    const bool is_clear = (gain >= CLEAR * error && is_sure) || is_apart(best);
-    if (gain > 0 && gain >= GAIN * home->ns && is_clear)
-        settle(judge, (uint32_t)(best - judge->candidates), next);
-    else if (gain >= GAIN * home->ns && home->compared < COMPARE_TIMES)
-        compare(judge, next);
-    else
-        settle(judge, judge->home, next);
+    const gcoll_judged *home = &judge->candidates[judge->home], *rival = home;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const gcoll_judged *one = &judge->candidates[i];
+        if (one != home && one->compared > 0 && !one->is_out && (rival == home || one->ns < rival->ns))
+            rival = one;
+    }
+    const double gain = home->ns - rival->ns, error = hypot(home->error_ns, rival->error_ns);
+    const bool is_sure = rival->compared > 1 || error < NOISY * home->ns;
+    const bool is_clear = (fabs(gain) >= CLEAR * error && is_sure) || is_apart(rival);
+    const bool is_known = is_clear || error < GAIN * home->ns || judge->comparisons == COMPARE_TIMES;
+    if (!is_known && compare(judge, next))
+        return;
+    /* What is not clear after all is decided by the means, but not if trials ended as they cost too much. */
+    const bool is_faster = gain >= GAIN * home->ns && (is_clear || (is_known && gain >= error));
+    keep(judge, is_faster ? (uint32_t)(rival - judge->candidates) : judge->home, next);
 }
 
 /* Decides no more by what was measured. */
@@ -406,6 +444,7 @@ static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
     }
     judge->usual_ns = usual_ns;
     judge->spent_ns = 0;
+    judge->comparisons = 0;
     screen(judge, next);
 }
 

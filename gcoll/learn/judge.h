@@ -72,13 +72,14 @@ typedef struct gcoll_judge {
     uint32_t count;
     uint32_t home; /* the candidate that is kept, unless another one is clearly faster */
     gcoll_judged candidates[GCOLL_LEARN_CANDIDATES];
-    bool is_slower;      /* times have risen since the costs of the model were measured */
-    double usual_ns;     /* the time of `home` when trying began, or when it was settled */
-    double kept_ns;      /* what `home` took in the trials that ended last; 0: nothing is known */
-    double spent_ns;     /* what trials have cost since then, beyond that time */
-    double tolerance;    /* times that differ by this factor from the settled one have changed */
-    uint64_t settled_at; /* the call, the latest time; 0: never yet, */
-    uint64_t again;      /* and so many calls later trying begins anew */
+    bool is_slower;       /* times have risen since the costs of the model were measured */
+    double usual_ns;      /* the time of `home` when trying began, or when it was settled */
+    double kept_ns;       /* what `home` took in the trials that ended last; 0: nothing is known */
+    double spent_ns;      /* what trials have cost since then, beyond that time */
+    uint32_t comparisons; /* lessons that compared closely, since then */
+    double tolerance;     /* times that differ by this factor from the settled one have changed */
+    uint64_t settled_at;  /* the call, the latest time; 0: never yet, */
+    uint64_t again;       /* and so many calls later trying begins anew */
 } gcoll_judge;
 
 /* predicted: seconds by candidate; the first is the choice. sent: bytes by candidate, or NULL. */

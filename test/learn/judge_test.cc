@@ -76,6 +76,7 @@ TEST(Judge, TrialsCostAtMostThreePercentOfAThousandCalls) {
     for (double error : {0.2, 0.6, 1.2})
         for (double noise : {0.0, 0.1, 0.4}) {
             double sum = 0;
+            uint32_t dear = 0;
             constexpr uint32_t kSeeds = 400;
             for (uint32_t seed = 0; seed < kSeeds; seed++) {
                 std::mt19937 random(seed);
@@ -85,11 +86,13 @@ TEST(Judge, TrialsCostAtMostThreePercentOfAThousandCalls) {
                 job.calls(1000);
                 const double ratio = job.truly / (1000 * world.ns[0]);
                 sum += ratio;
-                ASSERT_LE(ratio, noise > 0.1 ? 1.08 : 1.03) // with much noise some mistakes are kept
+                dear += ratio > 1.08; // with much noise some mistakes are kept
+                ASSERT_LE(ratio, noise > 0.1 ? 1.25 : 1.03)
                     << "seed " << seed << ", error " << error << ", noise " << noise;
                 for (uint32_t candidate : job.tried)
                     ASSERT_LE(world.predicted[candidate], 3 * world.predicted[0]) << "seed " << seed;
             }
+            EXPECT_LE(dear, kSeeds / 200) << "error " << error << ", noise " << noise;
             // A model that errs by 20 % leaves little to gain.
             EXPECT_LE(sum, (error < 0.5 ? 1.01 : 0.96) * kSeeds) << "error " << error << ", noise " << noise;
             RecordProperty("mean", std::to_string(sum / kSeeds));
@@ -250,6 +253,35 @@ TEST(Judge, FewBytesAreTriedWhereCallsBecomeSlower) {
             job.calls(130);
             ASSERT_EQ(job.lesson.usual == 4, knows_bytes) << "seed " << seed;
         }
+}
+
+// All within some 30 % of one another, so that each has to be compared closely. Five in six jobs keep the
+// fastest's like if only those are compared that seem the best at first.
+TEST(Judge, OfEightThatAreCloseOneOfTheFastestIsKept) {
+    constexpr uint32_t kSeeds = 600;
+    uint32_t close = 0;
+    for (uint32_t seed = 0; seed < kSeeds; seed++) {
+        std::mt19937 random(seed);
+        std::normal_distribution<double> bell(0, 1);
+        std::vector<std::pair<double, double>> both; // predicted, true
+        for (uint32_t i = 0; i < GCOLL_LEARN_CANDIDATES; i++) {
+            const double ns = 2e4 * (1 + 0.3 * std::abs(bell(random)));
+            both.emplace_back(1e-9 * ns * std::exp(0.4 * bell(random)), ns);
+        }
+        std::sort(both.begin(), both.end());
+        World world;
+        world.noise = 0.15;
+        double best = INFINITY;
+        for (const auto &[predicted, ns] : both) {
+            world.predicted.push_back(predicted);
+            world.ns.push_back(ns);
+            best = std::min(best, ns);
+        }
+        Job job(world, seed);
+        job.calls(1000);
+        close += world.ns[job.lesson.usual] <= 1.05 * best;
+    }
+    EXPECT_GE(close, kSeeds * 87 / 100);
 }
 
 // What was not clear at first is tried again, at ever longer intervals.
