@@ -2,6 +2,7 @@
 // accepts, and which files it removes. Other users are made by chown, and by children that give up being
 // root, so most cases must run as root.
 #include "test/kit/descriptors.h"
+#include "test/kit/users.h"
 #include "test/store/store_support.h"
 
 #include <grp.h>
@@ -18,13 +19,9 @@ namespace {
 
 constexpr uid_t kStranger = 54321, kOther = 54322;
 
-bool is_root() {
-    return geteuid() == 0;
-}
-
 #define NEEDS_ROOT()                                                                                         \
-    if (!is_root())                                                                                          \
-    GTEST_SKIP() << "only root can be several users"
+    if (!gcoll_test::may_be(kStranger))                                                                      \
+    GTEST_SKIP() << "only root can be several users, in a namespace that has them"
 
 // Makes a folder that everybody may enter and write. Like /tmp, it has the sticky bit.
 std::string public_folder(const TemporaryFolder &folder, mode_t mode = 01777) {
@@ -282,23 +279,30 @@ int hijacked(int rounds, const std::string &place, Race *race,
         }
         _exit(0);
     }
-    int lost = 0;
+    int lost = 0, status = 0;
+    bool has_ended = false;
+    const auto wait_while = [&](const auto &holds) {
+        while (holds() && !has_ended) {
+            sched_yield();
+            has_ended = waitpid(attacker, &status, WNOHANG) == attacker;
+        }
+    };
+    const auto await_attacks = [&](int count) {
+        const int before = race->planted;
+        wait_while([&] { return race->planted < before + count; });
+    };
     for (int round = 0; round < rounds; round++) {
         std::string path = place + "/" + std::to_string(round);
-        while (race->attacking < round)
-            sched_yield();
-        // In every other round the attacker makes its folder before the victim opens it.
-        for (int before = race->planted; round % 2 == 0 && race->planted < before + 2;)
-            sched_yield();
+        wait_while([&] { return race->attacking < round; });
+        if (round % 2 == 0) // the attacker makes its folder before the victim opens it
+            await_attacks(2);
         gcoll_store *made = nullptr;
         if (gcoll_store_open(("file:" + path).c_str(), 1000, &made) == GCOLL_OK) {
             Store store(made);
             set(made, "addr", "mine");
             bool is_lost = false;
             for (int i = 0; i < 4; i++) {
-                // Waits for the attacker's next attack.
-                for (int before = race->planted; race->planted < before + 1;)
-                    sched_yield();
+                await_attacks(1);
                 std::string value = get(made, "addr");
                 race->looks++;
                 is_lost |= value == "evil";
@@ -308,8 +312,8 @@ int hijacked(int rounds, const std::string &place, Race *race,
         }
         race->done = round + 1;
     }
-    int status = 0;
-    waitpid(attacker, &status, 0);
+    if (!has_ended)
+        waitpid(attacker, &status, 0);
     EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     return lost;
 }
