@@ -4,10 +4,10 @@
  * Trials may cost 16 usual calls more than the usual algorithm, 1.6 % of the first 1,000 calls. Candidates
  * are screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
  * Those within 30 % of the best are then compared in turns with `home`, the one that is kept so far, until it
- * is clear which is faster: by 2.5 standard errors; or, as a slow algorithm on a busy machine has errors as
- * large as its time, if nearly all of its calls are slower than the other's (a rank sum test); or until the
- * error is small. The loser is out, and the winner is compared with those that are left and may be faster
- * still. `home` is given up only for a difference of 2 %.
+ * is clear which is faster, or the error is small. A difference is clear by 2.5 standard errors; or, as a
+ * slow algorithm on a busy machine has errors as large as its time, if nearly all calls of `home` are slower
+ * than the other's (a rank sum test). The loser is out, and the winner is compared with those that are left
+ * and may be faster still. `home` is given up only for a difference of 2 %.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -139,7 +139,7 @@ static double median(double *values, uint32_t count) {
 /* The mean of the middle half of some values, and its standard error by their median deviation. */
 static double typical(double *values, uint32_t count, double *error) {
     const double middle = median(values, count); /* sorts them */
-    const uint32_t quarter = count / 4;
+    const uint32_t quarter = (count + 1) / 4;    /* of three the middle one is left */
     double sum = 0;
     for (uint32_t i = quarter; i < count - quarter; i++)
         sum += values[i];
@@ -277,9 +277,9 @@ static uint32_t fastest(const gcoll_judge *judge, uint32_t set, double limit_ns)
 
 /* What calls take that try nothing, until it is decided: `home`, or the best one if that is far from it. */
 static uint32_t meanwhile(const gcoll_judge *judge) {
-    const double home_ns = judge->candidates[judge->home].ns;
+    const double ns = judge->candidates[judge->home].ns;
     const uint32_t best = fastest(judge, 0, INFINITY);
-    return best != GCOLL_LEARN_NONE && home_ns > CLOSE * judge->candidates[best].ns ? best : judge->home;
+    return best != GCOLL_LEARN_NONE && ns > CLOSE * judge->candidates[best].ns ? best : judge->home;
 }
 
 /* The next group of candidates to be screened, with `home`; if there is none, those that are left are
@@ -410,6 +410,8 @@ static void keep(gcoll_judge *judge, uint32_t kept, gcoll_lesson *next) {
         one->is_out = one->is_out || (one->compared > 0 && i != kept);
         one->wins = one->pairs = one->variance = 0;
     }
+    if (kept != judge->home)
+        judge->usual_ns = judge->candidates[kept].ns;
     judge->home = kept;
     judge->candidates[kept].compared = 0; /* with the next ones in turn, as times drift */
     if (fastest(judge, 1U << kept, judge->candidates[kept].ns) == GCOLL_LEARN_NONE || !compare(judge, next))
@@ -430,8 +432,10 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
     const bool is_known = is_clear || error < GAIN * home->ns || judge->comparisons == COMPARE_TIMES;
     if (!is_known && compare(judge, next))
         return;
-    /* What is not clear after all is decided by the means, but not if trials ended as they cost too much. */
-    const bool is_faster = gain >= GAIN * home->ns && (is_clear || (is_known && gain >= error));
+    /* What is not clear after all is decided by the means, if they differ by more than their error; and if
+     * trials ended as they cost too much, only where calls have become slower. */
+    const bool is_likely = (is_known || judge->is_slower) && gain >= error;
+    const bool is_faster = gain >= GAIN * home->ns && (is_clear || is_likely);
     keep(judge, is_faster ? (uint32_t)(rival - judge->candidates) : judge->home, next);
 }
 

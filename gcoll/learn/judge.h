@@ -57,12 +57,12 @@ typedef enum gcoll_judge_state {
 
 /* What rank 0 knows of one candidate. */
 typedef struct gcoll_judged {
-    double predicted; /* seconds, by the cost model */
-    double sent;      /* bytes of the busiest rank; 0: not known */
-    double ns;        /* measured; 0: not yet */
-    double error_ns;  /* standard error; 0: not compared closely yet */
-    double last_ns;   /* the latest measurement, also of trials before the times changed; 0: there is none */
-    uint32_t compared;
+    double predicted;  /* seconds, by the cost model */
+    double sent;       /* bytes of the busiest rank; 0: not known */
+    double ns;         /* measured; 0: not yet */
+    double error_ns;   /* standard error; 0: not compared closely yet, or all times were the same */
+    double last_ns;    /* the latest measurement, also of trials before the times changed; 0: there is none */
+    uint32_t compared; /* lessons in which it was compared closely with the present `home` */
     double wins, pairs, variance; /* against `home`, call by call: see judge.c */
     bool is_out;                  /* not tried again until times change */
 } gcoll_judged;
@@ -72,11 +72,11 @@ typedef struct gcoll_judge {
     uint32_t count;
     uint32_t home; /* the candidate that is kept, unless another one is clearly faster */
     gcoll_judged candidates[GCOLL_LEARN_CANDIDATES];
-    bool is_slower;       /* times have risen since the costs of the model were measured */
-    double usual_ns;      /* the time of `home` when trying began, or when it was settled */
-    double kept_ns;       /* what `home` took in the trials that ended last; 0: nothing is known */
-    double spent_ns;      /* what trials have cost since then, beyond that time */
-    uint32_t comparisons; /* lessons that compared closely, since then */
+    bool is_slower;  /* times have risen since the costs of the model were measured */
+    double usual_ns; /* the time of `home` when trying began, when it became `home`, or when it was settled */
+    double kept_ns;  /* what `home` took in the trials that ended last; 0: nothing is known */
+    double spent_ns; /* what trials have cost since they began, beyond calls of `home` */
+    uint32_t comparisons; /* lessons that compared closely, since trying began */
     double tolerance;     /* times that differ by this factor from the settled one have changed */
     uint64_t settled_at;  /* the call, the latest time; 0: never yet, */
     uint64_t again;       /* and so many calls later trying begins anew */

@@ -15,7 +15,7 @@ if(NOT CMAKE_C_FLAGS MATCHES "sanitize|coverage")
   add_test(NAME package.debian COMMAND ${GCOLL_BASH} ${package_scripts}/debian.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:gcoll>)
   add_test(NAME package.abi COMMAND ${GCOLL_BASH} ${package_scripts}/abi.sh ${PROJECT_SOURCE_DIR} $<TARGET_FILE:gcoll>)
   set_tests_properties(package.symbols package.consumers package.debian package.abi PROPERTIES
-                       TIMEOUT 120 SKIP_RETURN_CODE 77 LABELS "plain_tests;repeats")
+                       TIMEOUT 300 SKIP_RETURN_CODE 77 LABELS "plain_tests;repeats")
   get_property(installed_programs GLOBAL PROPERTY GCOLL_INSTALLED_PROGRAMS)
   add_dependencies(plain_tests gcoll gcoll_static ${installed_programs})
 endif()

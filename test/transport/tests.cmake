@@ -3,7 +3,7 @@ gcoll_test(message_test LAYERS gcoll_base gcoll_transport SOURCES wire_test.cc m
 gcoll_test(choice_test LAYERS gcoll_base gcoll_transport SOURCES choice_test.cc)
 target_compile_definitions(choice_test PRIVATE SOURCE="${PROJECT_SOURCE_DIR}")
 gcoll_test(interfaces_test LAYERS gcoll_base gcoll_transport SOURCES interfaces_test.cc)
-gcoll_test(flow_test PLAIN Flow.RandomSchedules* LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc)
+gcoll_test(flow_test PLAIN Flow.RandomSchedules* LAYERS gcoll_base gcoll_transport SOURCES flow_test.cc COST 12)
 # The same with each rule of transport/flow/flow.c broken in turn, which it must notice.
 find_program(GCOLL_PYTHON3 python3)
 if(GCOLL_PYTHON3 AND NOT CMAKE_C_FLAGS)
