@@ -27,7 +27,7 @@ TEST(Faults, RanksAgreeInAnyOrderOfMessages) {
             for (uint32_t call = 0; call < 40; call++) {
                 ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
                 if (collective_support::mix(seed * 1000 + call / 8) % job.size == rank)
-                    compute_us(1000);
+                    stay_away_us(1000);
                 if (seed % 3 == 0 && (rank + call) % 2 == 0)
                     ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
                 ASSERT_GCOLL_OK(sum(context, 2000 + call % 2, call));
@@ -207,7 +207,7 @@ TEST(Faults, ADeciderThatStopsForAWhileIsWaitedFor) {
             if (call % 10 == 4 && rank == 0) {
                 ASSERT_GCOLL_OK(gcoll_inproc_stall(hub, 0, true));
                 EXPECT_TRUE(gcoll_test::await(arrived, 3 * (call / 10 + 1)));
-                compute_us(20000);
+                stay_away_us(20000);
                 ASSERT_GCOLL_OK(gcoll_inproc_stall(hub, 0, false));
             } else if (call % 10 == 4) {
                 arrived++;

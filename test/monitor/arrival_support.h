@@ -2,9 +2,11 @@
 #ifndef GCOLL_TEST_ARRIVAL_SUPPORT_H
 #define GCOLL_TEST_ARRIVAL_SUPPORT_H
 
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gcoll/arrival.h"
@@ -30,13 +32,9 @@ inline Job watched(uint32_t size, const char *transport, bool thread = false) {
     return job;
 }
 
-// Computes for that long.
-inline void compute_us(int64_t us) {
-    timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((now.tv_sec - begin.tv_sec) * INT64_C(1000000) + (now.tv_nsec - begin.tv_nsec) / 1000 < us);
+// Is not in a call for that long, as a rank that computes; but leaves the processor to others.
+inline void stay_away_us(int64_t us) {
+    std::this_thread::sleep_for(std::chrono::microseconds(us));
 }
 
 // A small integer, so that sums are exact in any order.

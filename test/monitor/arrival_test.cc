@@ -26,7 +26,7 @@ TEST_P(Watched, OneThatIsAlwaysLateIsHeeded) {
             ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr)); // what was checked before counts for nobody
             if (rank + 1 == size) {
                 ASSERT_TRUE(gcoll_test::await(coming, (size - 1) * (call + 1)));
-                compute_us(15000);
+                stay_away_us(15000);
             } else {
                 coming++;
             }
@@ -65,7 +65,7 @@ TEST_P(Watched, RanksAgreeWhoeverIsLate) {
     run_threads(watched(size, transport), [&, size = size](uint32_t rank, gcoll_context *context) {
         for (uint32_t call = 0; call < 90; call++) {
             if (rank == call / 30 % size || collective_support::mix(call * 100 + rank) % 7 == 0)
-                compute_us(2000);
+                stay_away_us(2000);
             ASSERT_GCOLL_OK(sum(context, 5000 + 3 * (call % 2), call)); /* two sites */
         }
         agreement.add(common(stats(context, 0)) + "; " + common(stats(context, 1)));
@@ -109,7 +109,7 @@ void all_kinds(gcoll_context *context, int32_t call, uint32_t late) {
     const uint32_t rank = gcoll_context_rank(context), size = gcoll_context_size(context);
     const size_t block = 3000;
     std::vector<int32_t> data(block, rank == 1 ? call : -1), total(block), all(block * size);
-    const auto compute = [&] { compute_us(rank == late ? 3000 : 0); };
+    const auto compute = [&] { stay_away_us(rank == late ? 3000 : 0); };
     compute();
     ASSERT_GCOLL_OK(gcoll_broadcast(context, data.data(), block, GCOLL_INT32, 1, nullptr));
     EXPECT_EQ(data, std::vector<int32_t>(block, call));
@@ -227,7 +227,7 @@ TEST(Monitor, RankIdenticalResultsStaySo) {
             for (size_t i = 0; i < data.size(); i++)
                 data[i] = 1.0f / static_cast<float>(1 + rank + 7 * i);
             if (rank == 1)
-                compute_us(15000);
+                stay_away_us(15000);
             ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
                                             GCOLL_SUM, &options));
         }
@@ -244,7 +244,7 @@ TEST(Monitor, ResultsThatAreTheSameInRunsHeedNobody) {
     run_threads(job, [&](uint32_t rank, gcoll_context *context) {
         for (uint32_t call = 0; call < 14; call++) {
             if (rank == 1)
-                compute_us(15000);
+                stay_away_us(15000);
             ASSERT_GCOLL_OK(sum(context, 4000, call));
         }
         gcoll_site_stats seen = {};
@@ -300,9 +300,9 @@ TEST(Edges, RanksAgreeOnEachStep) {
             for (uint32_t call = 0; call < 40; call++) {
                 const bool late = collective_support::mix(call) % 6 == rank;
                 ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
-                compute_us(late ? 6000 : 500);
+                stay_away_us(late ? 6000 : 500);
                 ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
-                compute_us(late ? 6000 : 500);
+                stay_away_us(late ? 6000 : 500);
                 ASSERT_GCOLL_OK(gcoll_arrival_finish(context));
                 ASSERT_GCOLL_OK(sum(context, 100000, call));
             }
@@ -345,9 +345,9 @@ TEST(Edges, PlansOfThePastAreForgotten) {
         for (uint32_t call = 0; call < 60; call++) {
             const int64_t us = rank * 4000 * (call % 4) + (3 - rank) * 4000 * (call % 3);
             ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
-            compute_us(us / 2);
+            stay_away_us(us / 2);
             ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
-            compute_us(us / 2);
+            stay_away_us(us / 2);
             ASSERT_GCOLL_OK(gcoll_arrival_finish(context));
             ASSERT_GCOLL_OK(sum(context, count, call));
         }
@@ -366,9 +366,9 @@ TEST(Edges, OfSomeRanksAreEnough) {
         for (uint32_t call = 0; call < 40; call++) {
             if (rank == 1 || (rank == 3 && call % 3 != 0)) {
                 ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
-                compute_us(300);
+                stay_away_us(300);
                 ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.1));
-                compute_us(rank == 1 ? 2700 : 100);
+                stay_away_us(rank == 1 ? 2700 : 100);
             }
             ASSERT_GCOLL_OK(sum(context, 3000, call));
             ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
