@@ -62,15 +62,16 @@ void expect_refused(const Ending &ending, const std::string &text) {
 }
 
 // Two ranks over tcp. Rank r has the secret of that number ("": none); the store is `store`.
-std::vector<Ending> two(gcoll_store *store, const std::vector<std::string> &secrets, const Body &body,
-                        int64_t timeout_ms = 1000) {
+// By one store that any number of threads may use, or by one for each rank.
+std::vector<Ending> two(const std::vector<gcoll_store *> &stores, const std::vector<std::string> &secrets,
+                        const Body &body, int64_t timeout_ms = 1000) {
     Watchdog watchdog(60);
     std::vector<Ending> endings(secrets.size());
     std::vector<std::thread> threads;
     for (uint32_t rank = 0; rank < secrets.size(); rank++)
         threads.emplace_back([&, rank] {
             Job job = job_on("tcp", static_cast<uint32_t>(secrets.size()), timeout_ms);
-            gcoll_context_options options = options_of(job, rank, store, nullptr);
+            gcoll_context_options options = options_of(job, rank, stores[rank % stores.size()], nullptr);
             give(&options, secrets[rank]);
             gcoll_context *context = nullptr;
             endings[rank].status = gcoll_context_create(&options, &context);
@@ -218,7 +219,7 @@ TEST_F(Secrets, AnotherOneOrNoneIsToldOnBothSides) {
         gcoll_store *store = nullptr;
         ASSERT_EQ(gcoll_store_memory_create(&store), GCOLL_OK);
         const std::vector<Ending> endings =
-            two(store, row.secrets, [](uint32_t, gcoll_context *) { FAIL() << "they must not meet"; });
+            two({store}, row.secrets, [](uint32_t, gcoll_context *) { FAIL() << "they must not meet"; });
         EXPECT_EQ(endings[1].status, GCOLL_ERR_PROTOCOL);
         EXPECT_NE(endings[1].text.find(row.said), std::string::npos) << endings[1].text;
         EXPECT_EQ(endings[0].status, GCOLL_ERR_TIMEOUT);
@@ -282,7 +283,7 @@ TEST_F(Secrets, NoChangedValueOfTheStoreIsUsed) {
         gcoll_store *store = nullptr;
         ASSERT_EQ(gcoll_store_create(&kLiarOps, &liar, &store), GCOLL_OK);
         const std::vector<Ending> endings = two(
-            store, {kSecret, kSecret},
+            {store}, {kSecret, kSecret},
             [](uint32_t, gcoll_context *context) {
                 std::vector<float> data(10, 1);
                 if (sum_floats(context, data, "auto") == GCOLL_OK)
@@ -317,7 +318,8 @@ TEST_F(Secrets, ALaunchThatIsReplacedWhileItIsReadIsJoined) {
     gcoll_store *store = nullptr;
     ASSERT_EQ(gcoll_store_create(&kLiarOps, &liar, &store), GCOLL_OK);
     for (const Ending &ending : two(
-             store, {kSecret, kSecret}, [](uint32_t, gcoll_context *context) { expect_sum(context); }, 20000))
+             {store}, {kSecret, kSecret}, [](uint32_t, gcoll_context *context) { expect_sum(context); },
+             20000))
         EXPECT_EQ(ending.status, GCOLL_OK) << ending.text;
     EXPECT_GE(liar.gets, 2) << "the changed value is read again";
     gcoll_store_destroy(store);
@@ -330,7 +332,7 @@ TEST_F(Secrets, ADeadLaunchWithAnotherOneIsTakenOver) {
     for (const std::string &dead : {kOther, std::string()}) {
         Folder folder;
         const std::string url = "file:" + folder.path();
-        gcoll_store *store = nullptr;
+        gcoll_store *stores[2] = {};
         const pid_t child = fork();
         ASSERT_GE(child, 0);
         if (child == 0) {
@@ -344,15 +346,17 @@ TEST_F(Secrets, ADeadLaunchWithAnotherOneIsTakenOver) {
             }
             _exit(1);
         }
-        ASSERT_GCOLL_OK(gcoll_store_open(url.c_str(), 5000, &store));
-        EXPECT_GCOLL_OK(gcoll_store_wait(store, "gcoll/default/launch", 20000));
+        for (gcoll_store *&store : stores)
+            ASSERT_GCOLL_OK(gcoll_store_open(url.c_str(), 5000, &store));
+        EXPECT_GCOLL_OK(gcoll_store_wait(stores[0], "gcoll/default/launch", 20000));
         kill(child, SIGKILL);
         ASSERT_EQ(waitpid(child, nullptr, 0), child);
         for (const Ending &ending : two(
-                 store, {kSecret, kSecret}, [](uint32_t, gcoll_context *context) { expect_sum(context); },
-                 20000))
+                 {stores[0], stores[1]}, {kSecret, kSecret},
+                 [](uint32_t, gcoll_context *context) { expect_sum(context); }, 20000))
             EXPECT_EQ(ending.status, GCOLL_OK) << ending.text;
-        gcoll_store_destroy(store);
+        for (gcoll_store *store : stores)
+            gcoll_store_destroy(store);
     }
 }
 
@@ -371,10 +375,10 @@ TEST_F(Secrets, RestsOfAnotherOneInALimitedStoreDoNoHarm) {
     ASSERT_EQ(gcoll_store_memory_create(&base), GCOLL_OK);
     ASSERT_GCOLL_OK(gcoll_store_create(&ops, base, &store));
     const auto none = [](uint32_t, gcoll_context *context) { expect_sum(context); };
-    EXPECT_EQ(two(store, {kOther, kOther}, none, 20000)[0].status, GCOLL_OK);
-    for (const Ending &ending : two(store, {kSecret, kSecret}, none, 20000))
+    EXPECT_EQ(two({store}, {kOther, kOther}, none, 20000)[0].status, GCOLL_OK);
+    for (const Ending &ending : two({store}, {kSecret, kSecret}, none, 20000))
         EXPECT_EQ(ending.status, GCOLL_OK) << ending.text;
-    const std::vector<Ending> endings = two(store, {kSecret, kOther}, none, 1000);
+    const std::vector<Ending> endings = two({store}, {kSecret, kOther}, none, 1000);
     EXPECT_NE(endings[0].text.find("is signed with another secret than this rank has (options.secret)"),
               std::string::npos)
         << endings[0].text;
