@@ -45,8 +45,9 @@ TEST_F(NetlabTrace, ACallThatDiffersIsNamedWithBothSides) {
         if (contains(line, ": rank ") && contains(line, "allreduce of ") && !contains(line, "operation #"))
             sides.push_back(line);
     ASSERT_EQ(sides.size(), 2u) << report;
-    EXPECT_TRUE(contains(sides[0], "of 100 float32, sum by ") && contains(sides[0], ": rank 0, 2, 3"))
-        << report;
+    // A rank that heard of it before it made the call has not made it.
+    EXPECT_TRUE(contains(sides[0], "of 100 float32, sum by ") && contains(sides[0], ": rank ")) << report;
+    EXPECT_FALSE(contains(sides[0].substr(sides[0].find(": rank ")), "1")) << report;
     EXPECT_TRUE(contains(sides[1], "of 50 float32, sum by ") && contains(sides[1], ": rank 1")) << report;
 }
 
