@@ -88,13 +88,12 @@ mpi() {
 
 # run CONTESTANT COLLECTIVE P BYTES-LIST: lines of JSON. BYTES-LIST is empty for a barrier.
 run() {
-    local name=$1 p=$3 bytes=$4 flags=(--collective "$2")
+    local name=$1 p=$3 bytes=$4 flags=(--collective "$2" "${timed[@]}")
     if [ -n "$bytes" ] && ((${bytes%%,*} > long)); then
         flags+=(--iterations 3 --warmup 1)
     else
         flags+=(--time "$time")
     fi
-    [ -z "$with_barrier" ] || flags+=(--with-barrier)
     [ -z "$bytes" ] || flags+=(--bytes "$bytes")
     case $name in
     gcoll) ranks_of "$programs/gcoll_bench" "$p" "${flags[@]}" --format json ;;

@@ -1,8 +1,8 @@
 /* benchmark/peers/measure.c - one collective at one size: check, warm up, time, check again, print.
  *
  * The rules are those of gcoll_bench: a barrier before each timed call, each rank times its own call (with
- * --with-barrier the barrier, too), the
- * time of an iteration is that of its slowest rank, percentiles by nearest rank. */
+ * --with-barrier the barrier, too), the time of an iteration is that of its slowest rank, percentiles by
+ * nearest rank. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

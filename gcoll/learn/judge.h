@@ -64,7 +64,7 @@ typedef struct gcoll_judged {
     double last_ns;    /* the latest measurement, also of trials before the times changed; 0: there is none */
     uint32_t compared; /* lessons in which it was compared closely with the present `home` */
     double wins, pairs, variance; /* against `home`, call by call: see judge.c */
-    bool is_out;                  /* not tried again until times change */
+    bool is_out;                  /* not tried again until trying begins anew */
 } gcoll_judged;
 
 typedef struct gcoll_judge {
