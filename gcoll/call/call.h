@@ -65,7 +65,7 @@ static inline bool gcoll_call_counts_buffers(const gcoll_call *call) {
 
 /* Whether the call names no algorithm. */
 static inline bool gcoll_call_is_auto(const gcoll_call *call) {
-    return call->algorithm[0] == '\0' || strcmp(call->algorithm, "auto") == 0;
+    return call->algorithm[0] == '\0' || memcmp(call->algorithm, "auto", sizeof "auto") == 0;
 }
 
 /* The alignment of elements in bytes. Elements of the caller's own, whose type is uint8: the largest power of
@@ -139,6 +139,10 @@ gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, g
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                                    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
                                    uint32_t room, uint32_t *count);
+/* Names the same algorithm with its messages cut into segments, into GCOLL_ALGORITHM_TEXT_MAX bytes. False:
+ * the vector is short, or they would be too many, or the options cut them already. sent:
+ * as above. */
+bool gcoll_call_in_segments(const gcoll_call *call, const char *text, double sent, char *segmented);
 
 /* ---- Fingerprints (fingerprint.c) ----------------------------------------------------------- */
 

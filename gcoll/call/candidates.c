@@ -5,6 +5,7 @@
  * bytes or few messages, or takes few steps; and several names of one plan would take the places of others.
  */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,9 @@
 #define SAME     1e-9 /* what rounding leaves of equal numbers */
 /* An algorithm that cost never chooses is tried by so many ranks at most. */
 #define TRIAL_RANKS 64
+/* Pieces that stay in a processor's cache, and how many of them a rank sends at most. */
+#define SEGMENT_BYTES 262144
+#define SEGMENTS_MOST 4096
 
 /* Whether trying the algorithm takes no more memory than a program that makes the call can be expected to
  * have. */
@@ -212,4 +216,16 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
     *count = list.count;
     free(ranking.candidates);
     return status;
+}
+
+bool gcoll_call_in_segments(const gcoll_call *call, const char *text, double sent, char *segmented) {
+    static const char *const cutting[] = {":segment=", ":blocks=", ":slices="};
+    const double bytes = (double)call->count * call->element_bytes;
+    if (bytes < 2 * SEGMENT_BYTES || sent > (double)SEGMENTS_MOST * SEGMENT_BYTES)
+        return false;
+    for (size_t i = 0; i < sizeof cutting / sizeof cutting[0]; i++)
+        if (strstr(text, cutting[i]))
+            return false;
+    return snprintf(segmented, GCOLL_ALGORITHM_TEXT_MAX, "%s:segment=%dKi", text, SEGMENT_BYTES / 1024) <
+           GCOLL_ALGORITHM_TEXT_MAX;
 }

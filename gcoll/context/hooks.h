@@ -35,6 +35,13 @@ struct gcoll_hooks {
  * for. */
 typedef enum gcoll_form { GCOLL_FORM_BLOCKING, GCOLL_FORM_STARTED, GCOLL_FORM_NONE } gcoll_form;
 
+/* Of calls of one kind, which all take the same algorithm for a while, and are not timed. */
+typedef struct gcoll_pace {
+    uint64_t calls;        /* that have begun */
+    uint64_t until;        /* calls before this number need not `enter`, if they block; 0: all must */
+    const char *algorithm; /* that these take; NULL: what auto chooses */
+} gcoll_pace;
+
 typedef struct gcoll_taught {
     const char *algorithm; /* that the call takes, valid as long as the context; NULL: what auto chooses */
     uint32_t token;        /* for `begins` and `took`; 0: neither is called */
@@ -42,6 +49,7 @@ typedef struct gcoll_taught {
     /* The number of a started call whose algorithm is not decided yet, for `decided`; else 0. The call must
      * not run before that. */
     uint64_t undecided_call;
+    const gcoll_pace *pace; /* of calls of this kind, valid as long as the context; NULL: all must `enter` */
 } gcoll_taught;
 
 /* A token whose call is not timed. */

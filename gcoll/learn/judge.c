@@ -19,13 +19,17 @@
 #define WARM_BURST 3 /* of these the first calls make plans and connections */
 /* Ranks that block are in one call, or in two that follow one another, so a few calls are enough. A lesson
  * that watches short calls has a longer lag: what it costs to wait for the next one comes again and again. */
-#define SHORT_LAG 6
-#define SHORT_NS  100e3
+#define SHORT_LAG    6
+#define SHORT_NS     100e3
+#define SHORTEST_LAG 3 /* a word passes all ranks while one call lasts that takes */
+#define LONG_NS      1e6
 
 #define BUDGET         16.0 /* usual calls */
 #define MOST_PREDICTED 3.0  /* nothing is tried that is thought to be slower by this factor */
 #define SCREENED       3    /* candidates a lesson, with `home` */
 #define SCREEN_BURST   3
+#define SCREENINGS     4 /* such lessons, at most, where calls have become slower: an answer is wanted soon */
+#define VARIED         3 /* of so many of the fastest, variants are screened */
 #define COMPARED       3
 #define COMPARE_BURST  4
 #define COMPARE_ROUNDS 4
@@ -37,6 +41,9 @@
 #define NOISY          0.05 /* a second comparison */
 
 #define APART 3.0 /* in standard errors of the rank sum */
+
+/* From a median deviation to the standard error of the mean of the middle half of one value. */
+#define SPREAD (1.09 * 1.483)
 
 /* A lesson that only watches: so many calls, or this time. */
 #define WATCH_LEAST    16
@@ -109,6 +116,12 @@ uint32_t gcoll_lesson_sample(const gcoll_lesson *lesson, uint64_t call) {
     return in_burst == 0 ? GCOLL_LEARN_NONE : at / lesson->burst * (lesson->burst - 1) + in_burst - 1;
 }
 
+uint64_t gcoll_lesson_next_sample(const gcoll_lesson *lesson, uint64_t call) {
+    const uint32_t stride = stride_of(lesson);
+    const uint64_t at = call > lesson->begin ? call - lesson->begin : 0, place = at / stride;
+    return place < gcoll_lesson_samples(lesson) ? lesson->begin + (place + 1) * stride - 1 : UINT64_MAX;
+}
+
 bool gcoll_lesson_is_valid(const gcoll_lesson *lesson, uint32_t candidates) {
     if (lesson->usual >= candidates || lesson->tried >> candidates != 0 || lesson->lag == 0 ||
         lesson->lag > GCOLL_LEARN_LONG_LAG || lesson->calls == 0 || lesson->calls > WATCH_MOST)
@@ -136,7 +149,8 @@ static double median(double *values, uint32_t count) {
     return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-/* The mean of the middle half of some values, and its standard error by their median deviation. */
+/* The mean of the middle half of some values, and its standard error by their median deviation. Leaves the
+ * deviations in the place of the values. */
 static double typical(double *values, uint32_t count, double *error) {
     const double middle = median(values, count); /* sorts them */
     const uint32_t quarter = (count + 1) / 4;    /* of three the middle one is left */
@@ -145,7 +159,7 @@ static double typical(double *values, uint32_t count, double *error) {
         sum += values[i];
     for (uint32_t i = 0; i < count; i++)
         values[i] = fabs(values[i] - middle);
-    *error = 1.09 * 1.483 * median(values, count) / sqrt(count);
+    *error = SPREAD * median(values, count) / sqrt(count);
     return sum / (count - 2 * quarter);
 }
 
@@ -182,11 +196,11 @@ static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
 
 /* ---- What comes next ------------------------------------------------------------------------ */
 
-static gcoll_lesson after(const gcoll_lesson *ended) {
+static gcoll_lesson after(const gcoll_judge *judge, const gcoll_lesson *ended) {
     return (gcoll_lesson){.begin = gcoll_lesson_end(ended),
                           .number = ended->number + 1,
                           .usual = ended->usual,
-                          .lag = SHORT_LAG};
+                          .lag = judge->usual_ns < LONG_NS ? SHORT_LAG : SHORTEST_LAG};
 }
 
 static double larger(double a, double b) {
@@ -234,12 +248,29 @@ static double weight(const gcoll_judge *judge, uint32_t candidate) {
     return fewest > 0 ? fmin(by_time, one->sent / fewest) : by_time;
 }
 
+/* By what factor those that were measured are slower than they were thought to be, beside `home`; at least 1.
+ */
+static double surprise(const gcoll_judge *judge) {
+    double sum = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const double ns = judge->candidates[i].ns;
+        if (i == judge->home || ns <= 0 || judge->candidates[i].variant != GCOLL_LEARN_NONE)
+            continue;
+        sum += log(ns / home_ns(judge) * weight(judge, judge->home) / weight(judge, i));
+        count++;
+    }
+    return count > 0 ? larger(exp(sum / count), 1) : 1;
+}
+
 /* What a call of a candidate is expected to cost beyond a usual one. */
 static double expected_ns(const gcoll_judge *judge, uint32_t candidate) {
     const gcoll_judged *one = &judge->candidates[candidate];
-    if (one->ns > 0)
-        return larger(one->ns - home_ns(judge), 0);
-    const double ratio = weight(judge, candidate) / weight(judge, judge->home);
+    const double ns =
+        one->variant != GCOLL_LEARN_NONE && one->ns <= 0 ? judge->candidates[one->variant].ns : one->ns;
+    if (ns > 0)
+        return larger(ns - home_ns(judge), 0);
+    const double ratio = surprise(judge) * weight(judge, candidate) / weight(judge, judge->home);
     return home_ns(judge) * larger(ratio - 1, 0);
 }
 
@@ -249,17 +280,35 @@ static double budget_ns(const gcoll_judge *judge) {
 
 static bool compare(gcoll_judge *judge, gcoll_lesson *next);
 
-/* The most promising candidate that is neither in the set nor out nor measured; GCOLL_LEARN_NONE: there is
- * none. */
-static uint32_t promising(const gcoll_judge *judge, uint32_t set) {
-    uint32_t found = GCOLL_LEARN_NONE;
+/* Whether a candidate is among the fastest, so that variants of it are worth trying. */
+static bool is_varied(const gcoll_judge *judge, uint32_t candidate) {
+    const double ns = judge->candidates[candidate].ns;
+    uint32_t faster = 0;
     for (uint32_t i = 0; i < judge->count; i++) {
         const gcoll_judged *one = &judge->candidates[i];
-        if (!(set >> i & 1) && one->ns <= 0 && !one->is_out &&
+        faster += one->variant == GCOLL_LEARN_NONE && one->ns > 0 && one->ns < ns;
+    }
+    return ns > 0 && faster < VARIED;
+}
+
+/* The most promising candidate that is neither in the set nor out nor measured; GCOLL_LEARN_NONE: there is
+ * none. Variants come after all others. */
+static uint32_t promising(const gcoll_judge *judge, uint32_t set) {
+    uint32_t found = GCOLL_LEARN_NONE, variant = GCOLL_LEARN_NONE;
+    bool are_others = false; /* some that are no variants have no time yet */
+    for (uint32_t i = 0; i < judge->count; i++) {
+        const gcoll_judged *one = &judge->candidates[i];
+        const bool is_free = !(set >> i & 1);
+        if (one->ns > 0 || one->is_out)
+            continue;
+        are_others = are_others || one->variant == GCOLL_LEARN_NONE;
+        if (one->variant == GCOLL_LEARN_NONE && is_free &&
             (found == GCOLL_LEARN_NONE || weight(judge, i) < weight(judge, found)))
             found = i;
+        if (one->variant != GCOLL_LEARN_NONE && is_free && is_varied(judge, one->variant))
+            variant = i;
     }
-    return found;
+    return are_others ? found : variant;
 }
 
 /* The fastest candidate that is not in the set; GCOLL_LEARN_NONE: there is none within `limit_ns`. */
@@ -291,7 +340,8 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
     judge->state = GCOLL_JUDGE_SCREEN;
     /* If calls have become slower, an answer is wanted soon. Else the least of two times decides nothing. */
     next->usual = judge->is_slower ? meanwhile(judge) : judge->home;
-    while (count < SCREENED && (i = promising(judge, set)) != GCOLL_LEARN_NONE) {
+    const bool is_enough = judge->is_slower && judge->screenings == SCREENINGS;
+    while (!is_enough && count < SCREENED && (i = promising(judge, set)) != GCOLL_LEARN_NONE) {
         const double cost = SCREEN_BURST * expected_ns(judge, i);
         if (weight(judge, i) > MOST_PREDICTED || expected + cost > budget_ns(judge)) {
             judge->candidates[i].is_out = true;
@@ -308,6 +358,7 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
             settle(judge, judge->is_slower ? meanwhile(judge) : judge->home, next);
         return;
     }
+    judge->screenings++;
     next->tried = set;
     next->burst = SCREEN_BURST;
     next->rounds = 1;
@@ -383,22 +434,36 @@ static bool is_apart(const gcoll_judged *one) {
 
 /* Adds what a close comparison has found to what earlier ones have. */
 static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
-    double values[GCOLL_LEARN_SAMPLES], home[GCOLL_LEARN_SAMPLES];
+    double values[GCOLL_LEARN_SAMPLES], home[GCOLL_LEARN_SAMPLES], apart[GCOLL_LEARN_SAMPLES];
+    double took_ns[GCOLL_LEARN_CANDIDATES], errors[GCOLL_LEARN_CANDIDATES];
+    uint32_t counts[GCOLL_LEARN_CANDIDATES], all = 0;
     const uint32_t home_count = collect(ended, samples, judge->home, home);
-    double took_ns[GCOLL_LEARN_CANDIDATES] = {0};
     for (uint32_t i = 0; i < judge->count; i++) {
-        const uint32_t count = collect(ended, samples, i, values);
-        if (count == 0)
+        counts[i] = collect(ended, samples, i, values);
+        if (counts[i] == 0)
+            continue;
+        add_pairs(&judge->candidates[i], values, counts[i], home, home_count);
+        took_ns[i] = typical(values, counts[i], &errors[i]);
+        for (uint32_t k = 0; k < counts[i]; k++)
+            apart[all++] = values[k] / took_ns[i]; /* typical has left them so */
+    }
+    /* A few calls of one may be close to one another by chance: those of all, and of all comparisons, tell
+     * more. */
+    judge->spread =
+        (judge->spread * judge->compared + SPREAD * median(apart, all) * all) / (judge->compared + all);
+    judge->compared += all;
+    for (uint32_t i = 0; i < judge->count; i++) {
+        if (counts[i] == 0)
             continue;
         gcoll_judged *one = &judge->candidates[i];
-        double error;
-        add_pairs(one, values, count, home, home_count);
-        const double ns = took_ns[i] = typical(values, count, &error), times = one->compared++;
-        one->ns = one->last_ns = times > 0 ? (one->ns * times + ns) / (times + 1) : ns;
-        one->error_ns = times > 0 ? hypot(one->error_ns * times, error) / (times + 1) : error;
+        const double error = larger(errors[i], judge->spread * took_ns[i] / sqrt(counts[i]));
+        const double before = one->compared++ > 0 ? one->calls : 0;
+        one->calls = before + counts[i];
+        one->ns = one->last_ns = (one->ns * before + took_ns[i] * counts[i]) / one->calls;
+        one->error_ns = hypot(one->error_ns * before, error * counts[i]) / one->calls;
     }
     for (uint32_t i = 0; i < judge->count; i++)
-        if (i != judge->home && took_ns[i] > 0)
+        if (i != judge->home && counts[i] > 0)
             charge(judge, ended, took_ns[i]);
 }
 
@@ -427,9 +492,10 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
             rival = one;
     }
     const double gain = home->ns - rival->ns, error = hypot(home->error_ns, rival->error_ns);
+    const double known = rival->compared > 1 ? GAIN : GAIN / 2;
     const bool is_sure = rival->compared > 1 || error < NOISY * home->ns;
     const bool is_clear = (fabs(gain) >= CLEAR * error && is_sure) || is_apart(rival);
-    const bool is_known = is_clear || error < GAIN * home->ns || judge->comparisons == COMPARE_TIMES;
+    const bool is_known = is_clear || error < known * home->ns || judge->comparisons == COMPARE_TIMES;
     if (!is_known && compare(judge, next))
         return;
     /* What is not clear after all is decided by the means, if they differ by more than their error; and if
@@ -443,12 +509,13 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
 static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
     for (uint32_t i = 0; i < judge->count; i++) {
         const gcoll_judged *one = &judge->candidates[i];
-        judge->candidates[i] =
-            (gcoll_judged){.predicted = one->predicted, .sent = one->sent, .last_ns = one->last_ns};
+        judge->candidates[i] = (gcoll_judged){
+            .predicted = one->predicted, .sent = one->sent, .variant = one->variant, .last_ns = one->last_ns};
     }
     judge->usual_ns = usual_ns;
     judge->spent_ns = 0;
-    judge->comparisons = 0;
+    judge->screenings = judge->comparisons = judge->compared = 0;
+    judge->spread = 0;
     screen(judge, next);
 }
 
@@ -510,17 +577,20 @@ static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *s
     next->lag = watch_lag(ns);
 }
 
-void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent, uint32_t count) {
+void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent,
+                       const uint32_t *variants, uint32_t count) {
     memset(judge, 0, sizeof *judge);
     judge->count = count;
     judge->tolerance = TOLERANCE;
     judge->again = AGAIN;
     for (uint32_t i = 0; i < count; i++)
-        judge->candidates[i] = (gcoll_judged){.predicted = predicted[i], .sent = sent ? sent[i] : 0};
+        judge->candidates[i] = (gcoll_judged){.predicted = predicted[i],
+                                              .sent = sent ? sent[i] : 0,
+                                              .variant = variants ? variants[i] : GCOLL_LEARN_NONE};
 }
 
 gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples) {
-    gcoll_lesson next = after(ended);
+    gcoll_lesson next = after(judge, ended);
     switch (judge->state) {
     case GCOLL_JUDGE_WARM: {
         double values[GCOLL_LEARN_SAMPLES], error;

@@ -14,8 +14,9 @@
 #include <stdint.h>
 
 /* Algorithms that are compared for one kind of call. The first is the choice of the model or of the tuning
- * file. */
-#define GCOLL_LEARN_CANDIDATES 8
+ * file. Behind them come variants of them, of which those of the fastest are compared. */
+#define GCOLL_LEARN_ALGORITHMS 14
+#define GCOLL_LEARN_CANDIDATES (2 * GCOLL_LEARN_ALGORITHMS)
 /* Counted calls of one lesson. */
 #define GCOLL_LEARN_SAMPLES 48
 #define GCOLL_LEARN_NONE    UINT32_MAX
@@ -38,6 +39,9 @@ typedef struct gcoll_lesson {
 uint32_t gcoll_lesson_candidate(const gcoll_lesson *lesson, uint64_t call);
 /* The place of a call among the counted ones; GCOLL_LEARN_NONE: it is not counted. */
 uint32_t gcoll_lesson_sample(const gcoll_lesson *lesson, uint64_t call);
+/* Of a lesson that tries nothing: the first call from `call` on that is counted; UINT64_MAX: there is none.
+ */
+uint64_t gcoll_lesson_next_sample(const gcoll_lesson *lesson, uint64_t call);
 /* How many calls are counted: 1 to GCOLL_LEARN_SAMPLES. */
 uint32_t gcoll_lesson_samples(const gcoll_lesson *lesson);
 /* The first call of the next lesson. */
@@ -59,10 +63,12 @@ typedef enum gcoll_judge_state {
 typedef struct gcoll_judged {
     double predicted;  /* seconds, by the cost model */
     double sent;       /* bytes of the busiest rank; 0: not known */
+    uint32_t variant;  /* the candidate that this one is a variant of; GCOLL_LEARN_NONE: none */
     double ns;         /* measured; 0: not yet */
     double error_ns;   /* standard error; 0: not compared closely yet, or all times were the same */
     double last_ns;    /* the latest measurement, also of trials before the times changed; 0: there is none */
     uint32_t compared; /* lessons in which it was compared closely with the present `home` */
+    double calls;      /* that were counted in them */
     double wins, pairs, variance; /* against `home`, call by call: see judge.c */
     bool is_out;                  /* not tried again until trying begins anew */
 } gcoll_judged;
@@ -76,14 +82,19 @@ typedef struct gcoll_judge {
     double usual_ns; /* the time of `home` when trying began, when it became `home`, or when it was settled */
     double kept_ns;  /* what `home` took in the trials that ended last; 0: nothing is known */
     double spent_ns; /* what trials have cost since they began, beyond calls of `home` */
-    uint32_t comparisons; /* lessons that compared closely, since trying began */
+    uint32_t screenings;  /* lessons that screened, since trying began */
+    uint32_t comparisons; /* lessons that compared closely, since then, */
+    uint32_t compared;    /* the calls that were counted in them, */
+    double spread;        /* and their standard deviation, relative to the time of the candidate */
     double tolerance;     /* times that differ by this factor from the settled one have changed */
     uint64_t settled_at;  /* the call, the latest time; 0: never yet, */
     uint64_t again;       /* and so many calls later trying begins anew */
 } gcoll_judge;
 
-/* predicted: seconds by candidate; the first is the choice. sent: bytes by candidate, or NULL. */
-void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent, uint32_t count);
+/* predicted: seconds by candidate; the first is the choice. sent: bytes by candidate, or NULL. variants: the
+ * candidate before it that each is a variant of, or GCOLL_LEARN_NONE; NULL: there are none. */
+void gcoll_judge_begin(gcoll_judge *judge, const double *predicted, const double *sent,
+                       const uint32_t *variants, uint32_t count);
 /* samples: of the lesson that has ended, the mean time over the ranks in nanoseconds. */
 gcoll_lesson gcoll_judge_next(gcoll_judge *judge, const gcoll_lesson *ended, const double *samples);
 

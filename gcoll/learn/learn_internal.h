@@ -4,6 +4,7 @@
 #define GCOLL_LEARN_LEARN_INTERNAL_H
 
 #include "gcoll/call/call.h"
+#include "gcoll/context/hooks.h"
 #include "gcoll/learn/judge.h"
 #include "gcoll/learn/learn.h"
 
@@ -39,13 +40,14 @@ typedef struct gcoll_study {
     double predicted[GCOLL_LEARN_CANDIDATES]; /* seconds */
     double sent[GCOLL_LEARN_CANDIDATES];      /* bytes */
     gcoll_lesson lesson, next;
-    bool has_next;     /* `next` is known */
-    bool is_closed;    /* nothing more is learned: all calls take lesson.usual once this lesson is over */
-    uint32_t flags;    /* GCOLL_LEARN_STARTS, GCOLL_LEARN_CLOSES: of this rank and of the ranks below it */
-    bool has_reported; /* to the rank above, or on rank 0 decided */
-    bool is_told;      /* the ranks below know what comes next */
-    uint32_t missing;  /* counted calls of this rank that have not ended */
-    uint32_t unheard;  /* ranks below this one that have not reported */
+    uint64_t next_sample; /* if `lesson` tries nothing: no call before this one is counted */
+    bool has_next;        /* `next` is known */
+    bool is_closed;       /* nothing more is learned: all calls take lesson.usual once this lesson is over */
+    uint32_t flags;       /* GCOLL_LEARN_STARTS, GCOLL_LEARN_CLOSES: of this rank and of the ranks below it */
+    bool has_reported;    /* to the rank above, or on rank 0 decided */
+    bool is_told;         /* the ranks below know what comes next */
+    uint32_t missing;     /* counted calls of this rank that have not ended */
+    uint32_t unheard;     /* ranks below this one that have not reported */
     double sums[GCOLL_LEARN_SAMPLES];       /* nanoseconds, of this rank and what was heard from below */
     gcoll_learn_box below[GCOLL_LEARN_FAN]; /* reports that come */
     gcoll_learn_box report, lesson_in;      /* to and from the rank above */
@@ -58,7 +60,7 @@ struct gcoll_learn_site {
     gcoll_call call; /* without what may differ between ranks */
     uint32_t number;
     bool is_loose;      /* a rank may leave the call before others enter it (site.c) */
-    uint64_t calls;     /* that have begun */
+    gcoll_pace pace;    /* of its calls */
     uint64_t latest;    /* its latest call, as a number among the calls of all kinds */
     uint64_t fence;     /* of a loose kind: the meeting at which its next lesson begins; 0: not known yet */
     bool is_known;      /* the candidates have been listed */

@@ -31,7 +31,7 @@ static bool comes_before(const gcoll_learn_site *a, const gcoll_learn_site *b) {
         return a->call.collective < b->call.collective;
     if (bytes_of(a) != bytes_of(b))
         return bytes_of(a) < bytes_of(b);
-    return a->calls > b->calls; /* of one size the one that came most often counts */
+    return a->pace.calls > b->pace.calls; /* of one size the one that came most often counts */
 }
 
 static void sort(gcoll_learn_site **sites, uint32_t count) {

@@ -61,12 +61,13 @@ static bool is_learned(const gcoll_call *call) {
 }
 
 static gcoll_learn_site *find(gcoll_learn *learn, const gcoll_call *call) {
+    uint32_t at = learn->guess; /* usually the latest, or the one after it */
     for (uint32_t i = 0; i < learn->count; i++) {
-        const uint32_t at = (learn->guess + i) % learn->count; /* usually the latest, or the one after it */
         if (gcoll_call_is_alike(&learn->sites[at]->call, call)) {
             learn->guess = at;
             return learn->sites[at];
         }
+        at = at + 1 < learn->count ? at + 1 : 0;
     }
     return NULL;
 }
@@ -97,7 +98,7 @@ static bool is_old(const gcoll_learn *learn, const gcoll_learn_site *site) {
 static bool is_less_worth(const gcoll_learn *learn, const gcoll_learn_site *a, const gcoll_learn_site *b) {
     if (is_old(learn, a) || is_old(learn, b))
         return a->latest < b->latest;
-    return a->calls != b->calls ? a->calls < b->calls : a->latest > b->latest;
+    return a->pace.calls != b->pace.calls ? a->pace.calls < b->pace.calls : a->latest > b->latest;
 }
 
 /* The place of a new kind, the same on every rank; GCOLL_LEARN_SITES: there is none. */
@@ -126,15 +127,31 @@ static void place_newcomer(gcoll_learn *learn) {
     learn->newcomer = NULL;
 }
 
+/* Behind the algorithms, those that also can be run in segments. */
+static void add_variants(const gcoll_call *call, gcoll_study *study, uint32_t *variants) {
+    const uint32_t algorithms = study->count;
+    for (uint32_t i = 0; i < algorithms; i++) {
+        variants[i] = GCOLL_LEARN_NONE;
+        if (!gcoll_call_in_segments(call, study->texts[i], study->sent[i], study->texts[study->count]))
+            continue;
+        study->predicted[study->count] = study->predicted[i];
+        study->sent[study->count] = study->sent[i];
+        variants[study->count++] = i;
+    }
+}
+
 /* Lists the candidates, and begins the first lesson. If there is one alone, the site has no study, on any
  * rank. */
 static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_blocks *blocks) {
     gcoll_study *study = calloc(1, sizeof *study);
     if (!study)
         return no_memory();
+    uint32_t variants[GCOLL_LEARN_CANDIDATES];
     gcoll_status status =
         gcoll_call_candidates(learn->context, &site->call, blocks, study->texts, study->predicted,
-                              study->sent, GCOLL_LEARN_CANDIDATES, &study->count);
+                              study->sent, GCOLL_LEARN_ALGORITHMS, &study->count);
+    if (status == GCOLL_OK)
+        add_variants(&site->call, study, variants);
     if (status == GCOLL_OK && study->count >= 2)
         status = gcoll_learn_open(learn, site, study);
     if (status != GCOLL_OK || study->count < 2) {
@@ -142,7 +159,8 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
         return status;
     }
     study->lesson = gcoll_lesson_first();
-    gcoll_judge_begin(&study->judge, study->predicted, study->sent, study->count);
+    study->next_sample = study->lesson.begin;
+    gcoll_judge_begin(&study->judge, study->predicted, study->sent, variants, study->count);
     site->study = study;
     gcoll_learn_listen(learn, site);
     for (uint64_t call = 1; call < GCOLL_LEARN_FROM; call++)
@@ -190,7 +208,8 @@ static void begin_next(gcoll_learn *learn, gcoll_learn_site *site) {
     study->lesson = study->next;
     study->has_next = false;
     if (site->is_loose)
-        study->lesson.begin = site->calls + 1;
+        study->lesson.begin = site->pace.calls + 1;
+    study->next_sample = study->lesson.begin;
     gcoll_learn_listen(learn, site);
 }
 
@@ -199,10 +218,12 @@ static void begin_next(gcoll_learn *learn, gcoll_learn_site *site) {
 /* A call of a loose kind has begun. */
 static void set_fence(gcoll_learn *learn, gcoll_learn_site *site) {
     const gcoll_study *study = site->study;
-    if (!study || study->is_closed || site->calls != study->lesson.begin + study->lesson.calls)
+    if (!study || study->is_closed || site->pace.calls != study->lesson.begin + study->lesson.calls)
         return;
     site->fence = learn->meetings + GCOLL_LEARN_FENCE;
     learn->fenced++;
+    for (uint32_t i = 0; i < learn->count; i++)
+        learn->sites[i]->pace.until = 0; /* a meeting may be one at which a lesson begins */
 }
 
 /* Before a meeting, which may be refused yet: waits for the lessons that begin after it. */
@@ -245,12 +266,32 @@ gcoll_learn_site *gcoll_learn_site_of(const gcoll_learn *learn, uint32_t token) 
 
 /* What a call takes, where its lesson is known. */
 static void teach(const gcoll_learn_site *site, uint64_t number, gcoll_taught *taught) {
-    const gcoll_study *study = site->study;
-    const uint32_t sample = gcoll_lesson_sample(&study->lesson, number);
-    taught->algorithm = text_of(study, gcoll_lesson_candidate(&study->lesson, number));
-    taught->is_settled = study->lesson.tried == 0;
+    gcoll_study *study = site->study;
+    uint32_t candidate = study->lesson.usual, sample = GCOLL_LEARN_NONE;
+    const bool tries = study->lesson.tried != 0;
+    if (!tries && number > study->next_sample) /* so that most calls do without divisions */
+        study->next_sample = gcoll_lesson_next_sample(&study->lesson, number);
+    if (tries || number == study->next_sample) {
+        candidate = gcoll_lesson_candidate(&study->lesson, number);
+        sample = gcoll_lesson_sample(&study->lesson, number);
+    }
+    taught->algorithm = text_of(study, candidate);
+    taught->is_settled = !tries;
     taught->token =
         (site->number + 1) << TOKEN_BITS | (sample != GCOLL_LEARN_NONE ? sample : GCOLL_TAUGHT_UNTIMED);
+}
+
+/* After `teach`: how long calls go on like this one. */
+static void set_pace(const gcoll_learn *learn, gcoll_learn_site *site, gcoll_taught *taught) {
+    const gcoll_study *study = site->study;
+    const uint64_t end = gcoll_lesson_end(&study->lesson);
+    if (site->is_loose)
+        return;
+    taught->pace = &site->pace;
+    site->pace.algorithm = taught->algorithm;
+    site->pace.until = study->lesson.tried != 0 || learn->fenced > 0 ? 0
+                       : study->next_sample < end                    ? study->next_sample
+                                                                     : end;
 }
 
 /* Whether a call of this number may find its lesson undecided. */
@@ -295,7 +336,7 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
     }
     if (status != GCOLL_OK)
         return status;
-    const uint64_t number = site->calls + 1;
+    const uint64_t number = site->pace.calls + 1;
     if (number == GCOLL_LEARN_FROM && !site->is_known) {
         status = make_study(learn, site, blocks);
         site->is_known = status == GCOLL_OK;
@@ -318,8 +359,10 @@ static gcoll_status enter(gcoll_context *context, const gcoll_call *call, const 
         return status;
     note_form(learn, site, call, form);
     taught->token = (site->number + 1) << TOKEN_BITS | GCOLL_TAUGHT_UNTIMED;
-    if (study && taught->undecided_call == 0)
+    if (study && taught->undecided_call == 0) {
         teach(site, number, taught);
+        set_pace(learn, site, taught);
+    }
     return GCOLL_OK;
 }
 
@@ -340,7 +383,7 @@ static void begins(gcoll_context *context, uint32_t token) {
     gcoll_learn *learn = context->learn;
     gcoll_learn_site *site = gcoll_learn_site_of(learn, token);
     const gcoll_study *study = site->study;
-    site->calls++;
+    site->pace.calls++;
     site->latest = ++learn->calls;
     if (site == learn->newcomer)
         place_newcomer(learn);
@@ -350,7 +393,7 @@ static void begins(gcoll_context *context, uint32_t token) {
         meet(learn);
     if (study && !study->has_reported && study->missing == 0)
         gcoll_live_due(context, &gcoll_learn_activity);
-    if (study && is_beyond(site, site->calls) && !has_lesson(site))
+    if (study && is_beyond(site, site->pace.calls) && !has_lesson(site))
         gcoll_learn_each_waited(context, reach, context); /* who has left is told of at once */
 }
 
@@ -374,7 +417,7 @@ static void explain(const gcoll_context *context, const gcoll_call *call, gcoll_
     if (!site || !site->study)
         return;
     const gcoll_study *study = site->study;
-    gcoll_text_add(said, "learned from %llu calls: %s is %s", (unsigned long long)site->calls,
+    gcoll_text_add(said, "learned from %llu calls: %s is %s", (unsigned long long)site->pace.calls,
                    study->texts[study->lesson.usual],
                    study->lesson.tried != 0 && !study->is_closed ? "usual, others are tried" : "kept");
     if (context->rank == 0)

@@ -251,7 +251,7 @@ bool gcoll_learn_is_over(const gcoll_learn *learn, const gcoll_learn_site *site)
     if (site->is_loose &&
         !site->study->is_closed) /* else this rank has passed the fence, and still owes its report */
         return site->fence != 0 && learn->meetings + GCOLL_LEARN_FENCE > site->fence;
-    return site->calls >= lesson->begin + lesson->calls;
+    return site->pace.calls >= lesson->begin + lesson->calls;
 }
 
 static void tend(gcoll_learn *learn, gcoll_learn_site *site) {

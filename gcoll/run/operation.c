@@ -19,7 +19,8 @@ struct gcoll_variants {
     const char *algorithms[VARIANTS]; /* NULL: auto's own */
     gcoll_run *runs[VARIANTS];        /* NULL: none now */
     uint32_t current;
-    bool has_others; /* there is another run than the current one */
+    bool has_others;        /* there is another run than the current one */
+    const gcoll_pace *pace; /* NULL: not known */
 };
 
 static gcoll_status make_variants(const gcoll_context *context, const gcoll_arguments *arguments,
@@ -122,7 +123,18 @@ static gcoll_status vary(gcoll_operation *operation, bool waits, gcoll_taught *t
                                 waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, taught);
     if (status == GCOLL_OK && taught->undecided_call == 0)
         status = take(operation, taught);
+    operation->variants->pace = taught->pace;
     return gcoll_run_out(context, status); /* the other ranks would wait for this one */
+}
+
+/* Whether a run that blocks is like those before it, so that nothing is to be asked. Memory of devices is
+ * told of in each lesson. */
+static inline bool goes_on(const gcoll_operation *operation) {
+    const gcoll_variants *variants = operation->variants;
+    const gcoll_pace *pace = variants ? variants->pace : NULL;
+    return pace && pace->calls + 1 < pace->until &&
+           pace->algorithm == variants->algorithms[variants->current] && !variants->has_others &&
+           variants->saved->arguments.call.places == 0;
 }
 
 static void destroy_variants(gcoll_operation *operation) {
@@ -226,7 +238,9 @@ static gcoll_status start(gcoll_operation *operation, bool waits) {
     gcoll_context *context = operation->request.context;
     gcoll_status status = gcoll_context_settle(context);
     bool is_held = false;
-    if (status == GCOLL_OK && (operation->variants || context->runs->held))
+    if (status == GCOLL_OK && waits && !context->runs->held && goes_on(operation))
+        operation->request.run->taught |= GCOLL_TAUGHT_UNTIMED;
+    else if (status == GCOLL_OK && (operation->variants || context->runs->held))
         status = prepare(operation, waits, &is_held);
     if (status == GCOLL_OK && !is_held) {
         operation->request.run->waits = waits;

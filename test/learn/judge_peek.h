@@ -22,10 +22,11 @@ namespace judge_peek {
 struct World {
     std::vector<double> ns;
     std::vector<double> predicted;
-    std::vector<double> sent; // bytes; empty: not known
-    double noise = 0;         // relative standard deviation
-    double hiccups = 0;       // part of the calls that take several times as long
-    double spread = 0;        // of the logarithm: ranks that wait for a processor take any time
+    std::vector<double> sent;       // bytes; empty: not known
+    std::vector<uint32_t> variants; // of which candidate each is one; empty: none is
+    double noise = 0;               // relative standard deviation
+    double hiccups = 0;             // part of the calls that take several times as long
+    double spread = 0;              // of the logarithm: ranks that wait for a processor take any time
 
     double call(uint32_t candidate, std::mt19937 &random) const {
         std::normal_distribution<double> bell(0, 1);
@@ -39,7 +40,7 @@ struct World {
 // The model errs by a factor that is lognormal; candidates come in the order of its predictions.
 inline World random_world(std::mt19937 &random, double error) {
     std::normal_distribution<double> bell(0, 1);
-    const uint32_t count = 2 + random() % (GCOLL_LEARN_CANDIDATES - 1);
+    const uint32_t count = 2 + random() % (GCOLL_LEARN_ALGORITHMS - 1);
     const double base = std::pow(10, 3 + 5 * std::uniform_real_distribution<double>(0, 1)(random));
     std::vector<std::pair<double, double>> both; // predicted, true
     for (uint32_t i = 0; i < count; i++) {
@@ -60,6 +61,7 @@ class Job {
   public:
     Job(const World &world, uint32_t seed) : world_(world), random_(seed) {
         gcoll_judge_begin(&judge, world.predicted.data(), world.sent.empty() ? nullptr : world.sent.data(),
+                          world.variants.empty() ? nullptr : world.variants.data(),
                           static_cast<uint32_t>(world.predicted.size()));
         lesson = gcoll_lesson_first();
         begin();

@@ -18,13 +18,19 @@
 #include <vector>
 
 extern "C" {
+#include "gcoll/learn/judge.h"
 #include "gcoll/plan.h"
 extern const gcoll_algorithm gcoll_allreduce_recursive_doubling_algorithm,
     gcoll_broadcast_one_to_all_algorithm;
 #include "transport/inproc/inproc.h"
 // tried_peek.c: how often an algorithm, with any options, is among those that are tried for an allreduce of
-// float32.
-uint32_t tried_peek(gcoll_context *context, uint64_t count, const char *algorithm);
+// float32, if `room` are.
+uint32_t tried_peek(gcoll_context *context, uint64_t count, const char *algorithm, uint32_t room);
+// The kinds of calls that need not ask what was learned, though a lesson of another kind is to begin at one
+// of them.
+uint32_t unasked_peek(gcoll_context *context);
+// gcoll_call_in_segments for so many elements of float32, into 128 bytes.
+bool segments_peek(uint64_t count, const char *text, double sent, char *segmented);
 }
 
 namespace {
@@ -906,22 +912,69 @@ void with_slow_broadcast(gcoll_context *context, std::string *first) {
     *first = explain_broadcast(context, 64, 1, &all);
 }
 
-// Broadcasts learn where calls stand between them that no rank leaves before all have entered.
+// Broadcasts learn where calls stand between them that no rank leaves before all have entered: calls, or runs
+// of an operation, which ask what was learned only when something may change.
 TEST_P(Learn, BroadcastsLearnBetweenBarriers) {
     constexpr uint32_t kSize = 5;
-    run_threads(learning(kSize, GetParam()), [&](uint32_t, gcoll_context *context) {
-        std::string name, all;
-        ASSERT_NO_FATAL_FAILURE(with_slow_broadcast(context, &name));
-        ASSERT_EQ(name, "slow");
-        for (int32_t call = 0; call < static_cast<int32_t>(kMost) && name == "slow"; call++) {
-            ASSERT_GCOLL_OK(broadcast(context, 64, 1, call));
-            if (call % 3 == 0)
-                ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
-            if (call % 60 == 59)
-                name = explain_broadcast(context, 64, 1, &all);
+    for (const bool has_operation : {false, true})
+        run_threads(learning(kSize, GetParam()), [&](uint32_t, gcoll_context *context) {
+            std::string name, all;
+            gcoll_operation *barrier = nullptr;
+            ASSERT_NO_FATAL_FAILURE(with_slow_broadcast(context, &name));
+            ASSERT_EQ(name, "slow");
+            if (has_operation)
+                ASSERT_GCOLL_OK(gcoll_barrier_create(context, nullptr, &barrier));
+            for (int32_t call = 0; call < static_cast<int32_t>(kMost) && name == "slow"; call++) {
+                ASSERT_GCOLL_OK(broadcast(context, 64, 1, call));
+                ASSERT_EQ(unasked_peek(context), 0u) << "broadcast " << call;
+                if (call % 3 == 0)
+                    ASSERT_GCOLL_OK(barrier ? gcoll_operation_run(barrier) : gcoll_barrier(context, nullptr));
+                if (call % 60 == 59)
+                    name = explain_broadcast(context, 64, 1, &all);
+            }
+            EXPECT_NE(name, "slow") << all;
+            gcoll_operation_destroy(barrier);
+        });
+}
+
+// Of the fastest algorithms; those of allgather have no options that cut messages. Rank 0 alone says what was
+// measured.
+TEST_P(Learn, LongVectorsAreTriedInSegments) {
+    constexpr uint32_t kSize = 3;
+    constexpr uint64_t kCount = 1 << 16;
+    run_threads(learning(kSize, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        std::vector<float> in(kCount), out(kSize * kCount);
+        int32_t is_tried = 0;
+        for (uint64_t call = 0; call < kMost && !is_tried; call++) {
+            std::fill(in.begin(), in.end(), value(rank, call, 0));
+            ASSERT_GCOLL_OK(gcoll_allgather(context, in.data(), out.data(), kCount, GCOLL_FLOAT32, nullptr));
+            for (uint64_t i = 0; i < out.size(); i += kCount / 64)
+                ASSERT_EQ(out[i], value(static_cast<uint32_t>(i / kCount), call, 0)) << "call " << call;
+            if (call % 50 != 49)
+                continue;
+            char text[8192];
+            ASSERT_GCOLL_OK(gcoll_context_explain(context, GCOLL_ALLGATHER, kCount, GCOLL_FLOAT32, GCOLL_SUM,
+                                                  0, nullptr, text, sizeof text));
+            is_tried = rank == 0 && std::strstr(text, ":segment=256Ki ") != nullptr;
+            ASSERT_GCOLL_OK(gcoll_broadcast(context, &is_tried, 1, GCOLL_INT32, 0, nullptr));
         }
-        EXPECT_NE(name, "slow") << all;
+        EXPECT_TRUE(is_tried);
     });
+}
+
+// Shorter ones are not, nor are those that the algorithm cuts into blocks itself.
+TEST(Tried, SegmentsOfLongVectors) {
+    constexpr uint64_t kCount = 1 << 17;
+    constexpr double kSent = 1 << 19;
+    char segmented[128];
+    ASSERT_TRUE(segments_peek(kCount, "ring", kSent, segmented));
+    EXPECT_STREQ(segmented, "ring:segment=256Ki");
+    ASSERT_TRUE(segments_peek(kCount, "group_butterfly:r=0", kSent, segmented));
+    EXPECT_STREQ(segmented, "group_butterfly:r=0:segment=256Ki");
+    EXPECT_FALSE(segments_peek(kCount, "star:slices=4", kSent, segmented));
+    EXPECT_FALSE(segments_peek(kCount, "dual_root:blocks=1", kSent, segmented));
+    EXPECT_FALSE(segments_peek(kCount, "ring", 2e9, segmented)) << "more segments than a plan should have";
+    EXPECT_FALSE(segments_peek(kCount - 1, "ring", kSent, segmented));
 }
 
 // Without such calls a root may run ahead as far as its buffers reach; it never waits to learn. Messages of
@@ -1080,8 +1133,8 @@ TEST_P(Learn, ATourIsAmongWhatIsTried) {
     const std::string path =
         tuning_file(folder, GetParam(), 5, "cost alpha_ns=9000 beta_ps=100 gamma_ps=10\ntour 2 4 1 0 3");
     run_threads(learning(5, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
-        EXPECT_EQ(tried_peek(context, 100, "tour_ring"), 1u);
-        EXPECT_EQ(tried_peek(context, 100, "ring"), 0u) << "there are more than are tried";
+        EXPECT_EQ(tried_peek(context, 100, "tour_ring", 8), 1u);
+        EXPECT_EQ(tried_peek(context, 100, "ring", 8), 0u) << "there are more than are tried";
     });
 }
 
@@ -1092,7 +1145,9 @@ TEST_P(Learn, APlanOfSeveralNamesIsTriedByOne) {
         run_threads(
             learning(4, GetParam(), "default"),
             [&](uint32_t, gcoll_context *context) {
-                const auto tried = [&](const char *name) { return tried_peek(context, count, name); };
+                const auto tried = [&](const char *name) {
+                    return tried_peek(context, count, name, GCOLL_LEARN_ALGORITHMS);
+                };
                 EXPECT_LE(tried("recursive_doubling") + tried("butterfly"), 1u);
                 EXPECT_EQ(tried("rabenseifner") + tried("halving_doubling"), 1u);
                 EXPECT_LE(tried("ring") + tried("pre_reduced_ring"), 1u);
@@ -1105,7 +1160,9 @@ TEST_P(Learn, ATourThatIsTheRingForRank0IsTriedBesideTheRing) {
     const std::string path =
         tuning_file(folder, GetParam(), 5, "cost alpha_ns=100 beta_ps=100 gamma_ps=10\ntour 0 1 3 2 4");
     run_threads(learning(5, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
-        const auto tried = [&](const char *name) { return tried_peek(context, 1 << 18, name); };
+        const auto tried = [&](const char *name) {
+            return tried_peek(context, 1 << 18, name, GCOLL_LEARN_ALGORITHMS);
+        };
         EXPECT_EQ(tried("tour_ring"), 1u);
         EXPECT_EQ(tried("ring") + tried("pre_reduced_ring"), 1u);
     });
@@ -1120,7 +1177,8 @@ TEST(Tried, SpreadByUpTo64Ranks) {
             tuning_file(folder, "inproc", size, "cost alpha_ns=1 beta_ps=250 gamma_ps=100");
         run_threads(learning(size, "inproc", path.c_str()), [&](uint32_t rank, gcoll_context *context) {
             if (rank == 0)
-                EXPECT_EQ(tried_peek(context, 65536, "spread"), size <= 64 ? 1u : 0u) << size;
+                EXPECT_EQ(tried_peek(context, 65536, "spread", GCOLL_LEARN_ALGORITHMS), size <= 64 ? 1u : 0u)
+                    << size;
         });
     }
 }
@@ -1130,8 +1188,8 @@ TEST_P(Learn, TheChoiceOfARuleIsTriedByItsOwnName) {
     gcoll_test::Folder folder;
     const std::string path = tuning_file(folder, GetParam(), 4, "choose allreduce 0 - butterfly");
     run_threads(learning(4, GetParam(), path.c_str()), [&](uint32_t, gcoll_context *context) {
-        EXPECT_EQ(tried_peek(context, 1000, "butterfly"), 1u);
-        EXPECT_EQ(tried_peek(context, 1000, "recursive_doubling"), 0u);
+        EXPECT_EQ(tried_peek(context, 1000, "butterfly", GCOLL_LEARN_ALGORITHMS), 1u);
+        EXPECT_EQ(tried_peek(context, 1000, "recursive_doubling", GCOLL_LEARN_ALGORITHMS), 0u);
     });
 }
 

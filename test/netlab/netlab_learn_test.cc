@@ -11,8 +11,9 @@ using namespace netlab_test;
 class NetlabLearn : public Netlab {};
 
 // Links get a hundredth of their rate. Before, all algorithms with few steps are about as fast as one
-// another; then, one that sends three vectors takes much longer than one that sends two thin ones. What a link sends
-// at once after a pause is little: else what comes after a slow algorithm in turn would have its bytes sent free.
+// another; then, one that sends three vectors takes much longer than one that sends two thin ones. What a
+// link sends at once after a pause is little: else what comes after a slow algorithm in turn would have its
+// bytes sent free.
 TEST_F(NetlabLearn, ARateThatChangesIsAnswered) {
     folder place;
     const std::string script =
@@ -22,7 +23,8 @@ TEST_F(NetlabLearn, ARateThatChangesIsAnswered) {
         "for host in 0 1 2 3 4 5 6 7; do $NETLAB link $host 5mbit; done; touch $NETLAB_FOLDER/slow; wait "
         "$ranks";
     const outcome o =
-        run({"--hosts", "8", "--rate", "500mbit", "--burst", "6000", "--limit", "80s", "--once", "sh", "-c", script},
+        run({"--hosts", "8", "--rate", "500mbit", "--burst", "6000", "--limit", "80s", "--once", "sh", "-c",
+             script},
             {"TMPDIR=" + temporary.path, "RANK=" + std::string(NETLAB_RANK), "GCOLL_TRANSPORT=tcp"}, NETLAB);
     ASSERT_EQ(o.status, 0) << o.err << said(place, 0, "err");
     std::map<std::string, double> us;
