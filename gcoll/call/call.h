@@ -132,17 +132,15 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
  */
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                gcoll_choice *choice, uint64_t *mark, double *seconds);
-/* Lists algorithms that can serve the call with little scratch, as texts, and their seconds by the cost
- * model, and the bytes that the busiest rank sends: the choice of auto first, then the fastest others, the
- * ones that send the fewest bytes, take the fewest steps and send the fewest messages, and the ring along a
- * tour. A plan that has several names is listed once. The same on every rank for calls that are alike. */
+/* Lists up to `room` algorithms that can serve the call with little scratch, as texts, and their seconds by
+ * the cost model, and the bytes that the busiest rank sends: the choice of auto first, then the fastest
+ * others, the ones that send the fewest bytes, take the fewest steps and send the fewest messages, and the
+ * ring along a tour. A plan that has several names is listed once. Behind them, those whose messages segments
+ * cut, once more with segments. variants: for these the place of the algorithm, for the others UINT32_MAX.
+ * The arrays have 2 * room places. The same on every rank for calls that are alike. */
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                                    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
-                                   uint32_t room, uint32_t *count);
-/* Names the same algorithm with its messages cut into segments, into GCOLL_ALGORITHM_TEXT_MAX bytes. False:
- * the vector is short, or they would be too many, or the options cut them already. sent:
- * as above. */
-bool gcoll_call_in_segments(const gcoll_call *call, const char *text, double sent, char *segmented);
+                                   uint32_t *variants, uint32_t room, uint32_t *count);
 
 /* ---- Fingerprints (fingerprint.c) ----------------------------------------------------------- */
 

@@ -5,7 +5,6 @@
  * bytes or few messages, or takes few steps; and several names of one plan would take the places of others.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +21,7 @@
 #define SAME     1e-9 /* what rounding leaves of equal numbers */
 /* An algorithm that cost never chooses is tried by so many ranks at most. */
 #define TRIAL_RANKS 64
-/* Pieces that stay in a processor's cache, and how many of them a rank sends at most. */
+/* Segments that stay in a processor's cache, and how many a plan may have to be listed with them. */
 #define SEGMENT_BYTES 262144
 #define SEGMENTS_MOST 4096
 
@@ -40,6 +39,7 @@ struct list {
     bool has_levels; /* hosts and their costs are known */
     char (*texts)[GCOLL_ALGORITHM_TEXT_MAX];
     double *seconds, *sent;
+    uint32_t *variants;
     uint32_t room, count;
 };
 
@@ -177,9 +177,63 @@ static void add_tour(struct list *list, const gcoll_ranking *ranking) {
             add_to(list, &ranking->candidates[i]);
 }
 
+/* Whether segments cut a message of rank 0, into not too many. *cuts: false if not, or if the algorithm
+ * refuses. Errors: NO_MEMORY. */
+static gcoll_status find_cuts(const struct list *list, const gcoll_candidate *candidate, bool *cuts) {
+    const uint64_t segment = SEGMENT_BYTES / list->call->element_bytes;
+    uint64_t segments = 0, longest = 0;
+    gcoll_plan *plan;
+    const gcoll_status status = plan_of(list, candidate, &plan);
+    for (uint32_t i = 0; plan && segment > 0 && i < plan->step_count; i++) {
+        segments += plan->steps[i].count / segment + 1;
+        longest = plan->steps[i].count > longest ? plan->steps[i].count : longest;
+    }
+    *cuts = longest > segment && segments <= SEGMENTS_MOST;
+    gcoll_plan_destroy(plan);
+    return status;
+}
+
+static bool is_listed(const struct list *list, const char *text) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (strcmp(list->texts[i], text) == 0)
+            return true;
+    return false;
+}
+
+/* Behind the algorithms that are listed, each once more with its messages cut into segments, where that makes
+ * a difference. */
+static gcoll_status add_variants(struct list *list, const gcoll_ranking *ranking) {
+    const uint32_t algorithms = list->count;
+    char text[GCOLL_ALGORITHM_TEXT_MAX];
+    for (uint32_t i = 0; i < algorithms; i++)
+        list->variants[i] = UINT32_MAX;
+    for (size_t k = 0; k < ranking->count; k++) {
+        gcoll_candidate cut = ranking->candidates[k];
+        uint32_t of = 0;
+        bool cuts = false;
+        gcoll_choice_format(&cut.choice, text, sizeof text);
+        while (of < algorithms && strcmp(list->texts[of], text) != 0)
+            of++;
+        if (of == algorithms || cut.choice.segment_bytes > 0 || !is_the_same_everywhere(&cut))
+            continue;
+        const gcoll_status status = find_cuts(list, &cut, &cuts);
+        if (status != GCOLL_OK)
+            return status;
+        cut.choice.segment_bytes = SEGMENT_BYTES;
+        gcoll_choice_format(&cut.choice, text, sizeof text);
+        if (!cuts || is_listed(list, text)) /* a tuning file may name it */
+            continue;
+        memcpy(list->texts[list->count], text, sizeof text);
+        list->seconds[list->count] = list->seconds[of];
+        list->sent[list->count] = list->sent[of];
+        list->variants[list->count++] = of;
+    }
+    return GCOLL_OK;
+}
+
 gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *call, const gcoll_blocks *blocks,
                                    char (*texts)[GCOLL_ALGORITHM_TEXT_MAX], double *seconds, double *sent,
-                                   uint32_t room, uint32_t *count) {
+                                   uint32_t *variants, uint32_t room, uint32_t *count) {
     gcoll_problem problem = gcoll_call_problem(context, call, blocks);
     problem.rank = 0;
     problem.buffers = 1;
@@ -193,6 +247,7 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
                         .texts = texts,
                         .seconds = seconds,
                         .sent = sent,
+                        .variants = variants,
                         .room = room};
     gcoll_status status = gcoll_call_rank(context, call, &problem, &ranking, &choice, &rule);
     if (status == GCOLL_OK) {
@@ -212,20 +267,9 @@ gcoll_status gcoll_call_candidates(gcoll_context *context, const gcoll_call *cal
         add_tour(&list, &ranking);
         add_until(&list, &ranking, room, false);
         add_until(&list, &ranking, room, true);
+        status = add_variants(&list, &ranking);
     }
     *count = list.count;
     free(ranking.candidates);
     return status;
-}
-
-bool gcoll_call_in_segments(const gcoll_call *call, const char *text, double sent, char *segmented) {
-    static const char *const cutting[] = {":segment=", ":blocks=", ":slices="};
-    const double bytes = (double)call->count * call->element_bytes;
-    if (bytes < 2 * SEGMENT_BYTES || sent > (double)SEGMENTS_MOST * SEGMENT_BYTES)
-        return false;
-    for (size_t i = 0; i < sizeof cutting / sizeof cutting[0]; i++)
-        if (strstr(text, cutting[i]))
-            return false;
-    return snprintf(segmented, GCOLL_ALGORITHM_TEXT_MAX, "%s:segment=%dKi", text, SEGMENT_BYTES / 1024) <
-           GCOLL_ALGORITHM_TEXT_MAX;
 }

@@ -58,8 +58,9 @@ typedef struct gcoll_taught {
 struct gcoll_learner {
     /* Whether calls like this one learn: the same on every rank. */
     bool (*teaches)(const struct gcoll_call *call);
-    /* Called before each collective call. Unless the call is started, with buffers in host memory, it may
-     * wait for what other ranks do in earlier calls. May be called again if the call does not begin. */
+    /* Called before each collective call, except those that gcoll_pace excuses. Unless the call is started,
+     * with buffers in host memory, it may wait for what other ranks do in earlier calls. May be called again
+     * if the call does not begin. */
     gcoll_status (*enter)(gcoll_context *context, const struct gcoll_call *call,
                           const struct gcoll_blocks *blocks, int64_t timeout_ms, gcoll_form form,
                           gcoll_taught *taught);

@@ -3,11 +3,14 @@
  *
  * Trials may cost 16 usual calls more than the usual algorithm, 1.6 % of the first 1,000 calls. Candidates
  * are screened in groups, in the order of their predicted times, so that a surprise costs one group at most.
- * Those within 30 % of the best are then compared in turns with `home`, the one that is kept so far, until it
- * is clear which is faster, or the error is small. A difference is clear by 2.5 standard errors; or, as a
- * slow algorithm on a busy machine has errors as large as its time, if nearly all calls of `home` are slower
- * than the other's (a rank sum test). The loser is out, and the winner is compared with those that are left
- * and may be faster still. `home` is given up only for a difference of 2 %.
+ * What is not measured yet is expected to be as surprising as what was. Variants of the fastest come last. If
+ * calls have become slower, few groups are screened, as an answer is wanted soon. Those within 30 % of the
+ * best are then compared in turns with `home`, the one that is kept so far, until it is clear which is
+ * faster, or the error is small. A difference is clear by 2.5 standard errors; or, as a slow algorithm on a
+ * busy machine has errors as large as its time, if nearly all calls of `home` are slower than the other's (a
+ * rank sum test). The loser is out, and the winner is compared with those that are left and may be faster
+ * still. `home` is given up only for a difference of 2 %. An error is not less than the calls of all
+ * candidates tell, in all comparisons: a few calls of one may be close to one another by chance.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -21,7 +24,7 @@
  * that watches short calls has a longer lag: what it costs to wait for the next one comes again and again. */
 #define SHORT_LAG    6
 #define SHORT_NS     100e3
-#define SHORTEST_LAG 3 /* a word passes all ranks while one call lasts that takes */
+#define SHORTEST_LAG 3 /* of calls that take LONG_NS: while one lasts, a lesson reaches all ranks */
 #define LONG_NS      1e6
 
 #define BUDGET         16.0 /* usual calls */
@@ -196,11 +199,15 @@ static void charge(gcoll_judge *judge, const gcoll_lesson *lesson, double ns) {
 
 /* ---- What comes next ------------------------------------------------------------------------ */
 
+static uint32_t trial_lag(const gcoll_judge *judge) {
+    return judge->usual_ns < LONG_NS ? SHORT_LAG : SHORTEST_LAG;
+}
+
 static gcoll_lesson after(const gcoll_judge *judge, const gcoll_lesson *ended) {
     return (gcoll_lesson){.begin = gcoll_lesson_end(ended),
                           .number = ended->number + 1,
                           .usual = ended->usual,
-                          .lag = judge->usual_ns < LONG_NS ? SHORT_LAG : SHORTEST_LAG};
+                          .lag = trial_lag(judge)};
 }
 
 static double larger(double a, double b) {
@@ -296,6 +303,7 @@ static bool is_varied(const gcoll_judge *judge, uint32_t candidate) {
 static uint32_t promising(const gcoll_judge *judge, uint32_t set) {
     uint32_t found = GCOLL_LEARN_NONE, variant = GCOLL_LEARN_NONE;
     bool are_others = false; /* some that are no variants have no time yet */
+    double least_ns = 0;
     for (uint32_t i = 0; i < judge->count; i++) {
         const gcoll_judged *one = &judge->candidates[i];
         const bool is_free = !(set >> i & 1);
@@ -305,8 +313,11 @@ static uint32_t promising(const gcoll_judge *judge, uint32_t set) {
         if (one->variant == GCOLL_LEARN_NONE && is_free &&
             (found == GCOLL_LEARN_NONE || weight(judge, i) < weight(judge, found)))
             found = i;
-        if (one->variant != GCOLL_LEARN_NONE && is_free && is_varied(judge, one->variant))
+        if (one->variant != GCOLL_LEARN_NONE && is_free && is_varied(judge, one->variant) &&
+            (variant == GCOLL_LEARN_NONE || judge->candidates[one->variant].ns < least_ns)) {
             variant = i;
+            least_ns = judge->candidates[one->variant].ns;
+        }
     }
     return are_others ? found : variant;
 }
@@ -340,7 +351,7 @@ static void screen(gcoll_judge *judge, gcoll_lesson *next) {
     judge->state = GCOLL_JUDGE_SCREEN;
     /* If calls have become slower, an answer is wanted soon. Else the least of two times decides nothing. */
     next->usual = judge->is_slower ? meanwhile(judge) : judge->home;
-    const bool is_enough = judge->is_slower && judge->screenings == SCREENINGS;
+    const bool is_enough = judge->is_urgent && judge->screenings == SCREENINGS;
     while (!is_enough && count < SCREENED && (i = promising(judge, set)) != GCOLL_LEARN_NONE) {
         const double cost = SCREEN_BURST * expected_ns(judge, i);
         if (weight(judge, i) > MOST_PREDICTED || expected + cost > budget_ns(judge)) {
@@ -445,7 +456,7 @@ static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const d
         add_pairs(&judge->candidates[i], values, counts[i], home, home_count);
         took_ns[i] = typical(values, counts[i], &errors[i]);
         for (uint32_t k = 0; k < counts[i]; k++)
-            apart[all++] = values[k] / took_ns[i]; /* typical has left them so */
+            apart[all++] = values[k] / larger(took_ns[i], 1); /* typical has left them so */
     }
     /* A few calls of one may be close to one another by chance: those of all, and of all comparisons, tell
      * more. */
@@ -492,6 +503,7 @@ static void conclude(gcoll_judge *judge, gcoll_lesson *next) {
             rival = one;
     }
     const double gain = home->ns - rival->ns, error = hypot(home->error_ns, rival->error_ns);
+    /* A single comparison that errs by little may do so by chance. */
     const double known = rival->compared > 1 ? GAIN : GAIN / 2;
     const bool is_sure = rival->compared > 1 || error < NOISY * home->ns;
     const bool is_clear = (fabs(gain) >= CLEAR * error && is_sure) || is_apart(rival);
@@ -513,6 +525,7 @@ static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
             .predicted = one->predicted, .sent = one->sent, .variant = one->variant, .last_ns = one->last_ns};
     }
     judge->usual_ns = usual_ns;
+    next->lag = trial_lag(judge);
     judge->spent_ns = 0;
     judge->screenings = judge->comparisons = judge->compared = 0;
     judge->spread = 0;
@@ -530,7 +543,7 @@ static void search_anew(gcoll_judge *judge, double *values, uint32_t count, doub
     const uint32_t quarter = count / 4;
     /* Times that change often are no reason to try so often. */
     judge->tolerance = fmin(judge->tolerance * judge->tolerance, TOLERANCE_MOST);
-    judge->is_slower = ns > judge->usual_ns;
+    judge->is_slower = judge->is_urgent = ns > judge->usual_ns;
     qsort(values, count, sizeof *values, by_size); /* some are from before the change */
     search(judge, values[judge->is_slower ? count - 1 - quarter : quarter], next);
 }
@@ -566,6 +579,7 @@ static void watch(gcoll_judge *judge, const gcoll_lesson *ended, const double *s
     }
     if (ended->begin >= judge->settled_at + judge->again) {
         judge->again = judge->again < AGAIN_MOST ? 2 * judge->again : AGAIN_MOST;
+        judge->is_urgent = false;
         search(judge, ns, next);
         return;
     }

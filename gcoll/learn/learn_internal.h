@@ -40,14 +40,15 @@ typedef struct gcoll_study {
     double predicted[GCOLL_LEARN_CANDIDATES]; /* seconds */
     double sent[GCOLL_LEARN_CANDIDATES];      /* bytes */
     gcoll_lesson lesson, next;
-    uint64_t next_sample; /* if `lesson` tries nothing: no call before this one is counted */
-    bool has_next;        /* `next` is known */
-    bool is_closed;       /* nothing more is learned: all calls take lesson.usual once this lesson is over */
-    uint32_t flags;       /* GCOLL_LEARN_STARTS, GCOLL_LEARN_CLOSES: of this rank and of the ranks below it */
-    bool has_reported;    /* to the rank above, or on rank 0 decided */
-    bool is_told;         /* the ranks below know what comes next */
-    uint32_t missing;     /* counted calls of this rank that have not ended */
-    uint32_t unheard;     /* ranks below this one that have not reported */
+    /* If `lesson` tries nothing: no call from the first to before the second is counted. */
+    uint64_t unsampled_from, next_sample;
+    bool has_next;     /* `next` is known */
+    bool is_closed;    /* nothing more is learned: all calls take lesson.usual once this lesson is over */
+    uint32_t flags;    /* GCOLL_LEARN_STARTS, GCOLL_LEARN_CLOSES: of this rank and of the ranks below it */
+    bool has_reported; /* to the rank above, or on rank 0 decided */
+    bool is_told;      /* the ranks below know what comes next */
+    uint32_t missing;  /* counted calls of this rank that have not ended */
+    uint32_t unheard;  /* ranks below this one that have not reported */
     double sums[GCOLL_LEARN_SAMPLES];       /* nanoseconds, of this rank and what was heard from below */
     gcoll_learn_box below[GCOLL_LEARN_FAN]; /* reports that come */
     gcoll_learn_box report, lesson_in;      /* to and from the rank above */

@@ -127,19 +127,6 @@ static void place_newcomer(gcoll_learn *learn) {
     learn->newcomer = NULL;
 }
 
-/* Behind the algorithms, those that also can be run in segments. */
-static void add_variants(const gcoll_call *call, gcoll_study *study, uint32_t *variants) {
-    const uint32_t algorithms = study->count;
-    for (uint32_t i = 0; i < algorithms; i++) {
-        variants[i] = GCOLL_LEARN_NONE;
-        if (!gcoll_call_in_segments(call, study->texts[i], study->sent[i], study->texts[study->count]))
-            continue;
-        study->predicted[study->count] = study->predicted[i];
-        study->sent[study->count] = study->sent[i];
-        variants[study->count++] = i;
-    }
-}
-
 /* Lists the candidates, and begins the first lesson. If there is one alone, the site has no study, on any
  * rank. */
 static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const gcoll_blocks *blocks) {
@@ -149,9 +136,7 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
     uint32_t variants[GCOLL_LEARN_CANDIDATES];
     gcoll_status status =
         gcoll_call_candidates(learn->context, &site->call, blocks, study->texts, study->predicted,
-                              study->sent, GCOLL_LEARN_ALGORITHMS, &study->count);
-    if (status == GCOLL_OK)
-        add_variants(&site->call, study, variants);
+                              study->sent, variants, GCOLL_LEARN_ALGORITHMS, &study->count);
     if (status == GCOLL_OK && study->count >= 2)
         status = gcoll_learn_open(learn, site, study);
     if (status != GCOLL_OK || study->count < 2) {
@@ -159,7 +144,7 @@ static gcoll_status make_study(gcoll_learn *learn, gcoll_learn_site *site, const
         return status;
     }
     study->lesson = gcoll_lesson_first();
-    study->next_sample = study->lesson.begin;
+    study->unsampled_from = study->next_sample = study->lesson.begin;
     gcoll_judge_begin(&study->judge, study->predicted, study->sent, variants, study->count);
     site->study = study;
     gcoll_learn_listen(learn, site);
@@ -209,7 +194,7 @@ static void begin_next(gcoll_learn *learn, gcoll_learn_site *site) {
     study->has_next = false;
     if (site->is_loose)
         study->lesson.begin = site->pace.calls + 1;
-    study->next_sample = study->lesson.begin;
+    study->unsampled_from = study->next_sample = study->lesson.begin;
     gcoll_learn_listen(learn, site);
 }
 
@@ -269,8 +254,11 @@ static void teach(const gcoll_learn_site *site, uint64_t number, gcoll_taught *t
     gcoll_study *study = site->study;
     uint32_t candidate = study->lesson.usual, sample = GCOLL_LEARN_NONE;
     const bool tries = study->lesson.tried != 0;
-    if (!tries && number > study->next_sample) /* so that most calls do without divisions */
+    /* So most calls do without divisions. Calls that were held are taught after later ones of their kind. */
+    if (!tries && (number < study->unsampled_from || number > study->next_sample)) {
+        study->unsampled_from = number;
         study->next_sample = gcoll_lesson_next_sample(&study->lesson, number);
+    }
     if (tries || number == study->next_sample) {
         candidate = gcoll_lesson_candidate(&study->lesson, number);
         sample = gcoll_lesson_sample(&study->lesson, number);

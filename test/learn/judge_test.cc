@@ -202,6 +202,27 @@ TEST(Judge, AChangeAmongManyIsAnsweredWithinAHundredCalls) {
         }
 }
 
+// Then few algorithms are tried. Those that come behind them have their turn when trying begins anew.
+TEST(Judge, AfterTimesHaveRisenAllAreTriedLater) {
+    for (uint32_t seed = 0; seed < 100; seed++) {
+        World before;
+        for (int i = 0; i < GCOLL_LEARN_ALGORITHMS; i++) {
+            before.ns.push_back(4e5 * (1 + 0.03 * i));
+            before.predicted.push_back(4e-4 * (1 + 0.05 * i));
+        }
+        before.noise = 0.05;
+        World after = before;
+        for (double &ns : after.ns)
+            ns *= 4;
+        after.ns[12] /= 2;
+        Job job(before, seed);
+        job.calls(700);
+        job.change(after);
+        job.calls(2500);
+        EXPECT_EQ(job.lesson.usual, 12u) << "seed " << seed;
+    }
+}
+
 // A few calls that take several times as long are none; with 0.58 ms a call, no whole number of strides takes
 // 10 ms.
 TEST(Judge, HiccupsAreNoChange) {

@@ -1,28 +1,33 @@
-/* test/learn/tried_peek.c - what auto tries, and which calls need not ask for it, for learn_test. */
+/* test/learn/tried_peek.c - what auto tries, and which calls ask for it, for learn_test. */
 #include <string.h>
 
 #include "gcoll/call/call.h"
 #include "gcoll/learn/learn_internal.h"
 
-uint32_t tried_peek(gcoll_context *context, uint64_t count, const char *algorithm, uint32_t room);
+uint32_t tried_peek(gcoll_context *context, gcoll_collective collective, uint64_t count,
+                    const char *algorithm, uint32_t room);
+uint32_t unasked_peek(gcoll_context *context);
+uint64_t asked_peek(gcoll_context *context);
 
-uint32_t tried_peek(gcoll_context *context, uint64_t count, const char *algorithm, uint32_t room) {
-    char texts[GCOLL_LEARN_ALGORITHMS][GCOLL_ALGORITHM_TEXT_MAX];
-    double seconds[GCOLL_LEARN_ALGORITHMS], sent[GCOLL_LEARN_ALGORITHMS];
+uint32_t tried_peek(gcoll_context *context, gcoll_collective collective, uint64_t count,
+                    const char *algorithm, uint32_t room) {
+    char texts[GCOLL_LEARN_CANDIDATES][GCOLL_ALGORITHM_TEXT_MAX];
+    double seconds[GCOLL_LEARN_CANDIDATES], sent[GCOLL_LEARN_CANDIDATES];
+    uint32_t variants[GCOLL_LEARN_CANDIDATES];
+    const bool is_exact = strchr(algorithm, ':') != NULL;
     gcoll_call call = {0};
     uint32_t tried = 0, found = 0;
-    if (gcoll_arguments_shape(&call, context, GCOLL_ALLREDUCE, count, GCOLL_FLOAT32, GCOLL_SUM, 0, NULL) ==
+    if (gcoll_arguments_shape(&call, context, collective, count, GCOLL_FLOAT32, GCOLL_SUM, 0, NULL) ==
             GCOLL_OK &&
-        gcoll_call_candidates(context, &call, &(gcoll_blocks){0}, texts, seconds, sent, room, &tried) !=
-            GCOLL_OK)
+        gcoll_call_candidates(context, &call, &(gcoll_blocks){0}, texts, seconds, sent, variants, room,
+                              &tried) != GCOLL_OK)
         return UINT32_MAX;
     for (uint32_t i = 0; i < tried; i++)
-        found += strcspn(texts[i], ":") == strlen(algorithm) &&
-                 strncmp(texts[i], algorithm, strlen(algorithm)) == 0;
+        found += is_exact ? strcmp(texts[i], algorithm) == 0
+                          : variants[i] == UINT32_MAX && strcspn(texts[i], ":") == strlen(algorithm) &&
+                                strncmp(texts[i], algorithm, strlen(algorithm)) == 0;
     return found;
 }
-
-uint32_t unasked_peek(gcoll_context *context);
 
 uint32_t unasked_peek(gcoll_context *context) {
     const struct gcoll_learn *learn = context->learn;
@@ -32,9 +37,25 @@ uint32_t unasked_peek(gcoll_context *context) {
     return found;
 }
 
-bool segments_peek(uint64_t count, const char *text, double sent, char *segmented);
+/* The learner of one context, and how often it was asked. */
+static const gcoll_learner *asked;
+static gcoll_learner counting;
+static uint64_t times_asked;
 
-bool segments_peek(uint64_t count, const char *text, double sent, char *segmented) {
-    const gcoll_call call = {.count = count, .element_bytes = 4};
-    return gcoll_call_in_segments(&call, text, sent, segmented);
+static gcoll_status count_enter(gcoll_context *context, const struct gcoll_call *call,
+                                const struct gcoll_blocks *blocks, int64_t timeout_ms, gcoll_form form,
+                                gcoll_taught *taught) {
+    times_asked++;
+    return asked->enter(context, call, blocks, timeout_ms, form, taught);
+}
+
+uint64_t asked_peek(gcoll_context *context) {
+    if (context->learner != &counting) {
+        asked = context->learner;
+        counting = *asked;
+        counting.enter = count_enter;
+        context->learner = &counting;
+        times_asked = 0;
+    }
+    return times_asked;
 }
