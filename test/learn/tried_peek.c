@@ -8,6 +8,7 @@ uint32_t tried_peek(gcoll_context *context, gcoll_collective collective, uint64_
                     const char *algorithm, uint32_t room);
 uint32_t unasked_peek(gcoll_context *context);
 uint64_t asked_peek(gcoll_context *context);
+uint64_t excused_peek(gcoll_context *context, uint64_t count);
 
 uint32_t tried_peek(gcoll_context *context, gcoll_collective collective, uint64_t count,
                     const char *algorithm, uint32_t room) {
@@ -58,4 +59,15 @@ uint64_t asked_peek(gcoll_context *context) {
         times_asked = 0;
     }
     return times_asked;
+}
+
+uint64_t excused_peek(gcoll_context *context, uint64_t count) {
+    const struct gcoll_learn *learn = context->learn;
+    for (uint32_t i = 0; i < learn->count; i++) {
+        const gcoll_learn_site *site = learn->sites[i];
+        const uint64_t next = site->pace.calls + 1;
+        if (site->call.collective == GCOLL_ALLREDUCE && site->call.count == count && next < site->pace.until)
+            return site->pace.until - next;
+    }
+    return 0;
 }
