@@ -207,7 +207,8 @@ static gcoll_status add_variants(struct list *list, const gcoll_ranking *ranking
     char text[GCOLL_ALGORITHM_TEXT_MAX];
     for (uint32_t i = 0; i < algorithms; i++)
         list->variants[i] = UINT32_MAX;
-    for (size_t k = 0; k < ranking->count; k++) {
+    const bool is_short = (double)list->call->count * list->call->element_bytes <= SEGMENT_BYTES;
+    for (size_t k = 0; k < ranking->count && !is_short; k++) {
         gcoll_candidate cut = ranking->candidates[k];
         uint32_t of = 0;
         bool cuts = false;
