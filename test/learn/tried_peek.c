@@ -20,8 +20,8 @@ uint32_t tried_peek(gcoll_context *context, gcoll_collective collective, uint64_
     uint32_t tried = 0, found = 0;
     if (gcoll_arguments_shape(&call, context, collective, count, GCOLL_FLOAT32, GCOLL_SUM, 0, NULL) ==
             GCOLL_OK &&
-        gcoll_call_candidates(context, &call, &(gcoll_blocks){0}, texts, seconds, sent, variants, room,
-                              &tried) != GCOLL_OK)
+        gcoll_call_candidates(context, &call, &(gcoll_blocks){0}, texts, seconds, sent, variants,
+                              room > 0 ? room : GCOLL_LEARN_ALGORITHMS, &tried) != GCOLL_OK)
         return UINT32_MAX;
     for (uint32_t i = 0; i < tried; i++)
         found += is_exact ? strcmp(texts[i], algorithm) == 0
