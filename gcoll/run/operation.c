@@ -131,7 +131,7 @@ static gcoll_status vary(gcoll_operation *operation, bool waits, gcoll_taught *t
  * told of in each lesson. */
 static inline bool goes_on(const gcoll_operation *operation) {
     const gcoll_variants *variants = operation->variants;
-    const gcoll_pace *pace = variants ? variants->pace : NULL;
+    const gcoll_pace *pace = variants->pace;
     return pace && pace->calls + 1 < pace->until &&
            pace->algorithm == variants->algorithms[variants->current] && !variants->has_others &&
            variants->saved->arguments.call.places == 0;
@@ -214,11 +214,16 @@ static inline gcoll_status enter(const gcoll_operation *operation, bool wants_st
     return status;
 }
 
-/* Takes the algorithm that was learned, or holds the call: then *is_held. */
+/* Takes the algorithm that was learned, or holds the call: then *is_held. There are variants, or calls that
+ * are held. */
 __attribute__((noinline)) static gcoll_status prepare(gcoll_operation *operation, bool waits, bool *is_held) {
     gcoll_context *context = operation->request.context;
     gcoll_taught taught = {0};
     gcoll_status status = GCOLL_OK;
+    if (waits && !context->runs->held && goes_on(operation)) {
+        operation->request.run->taught |= GCOLL_TAUGHT_UNTIMED;
+        return GCOLL_OK;
+    }
     if (waits || operation->request.run->work)
         status = gcoll_held_await(context, operation->request.timeout_ms);
     if (status == GCOLL_OK && operation->variants)
@@ -238,9 +243,7 @@ static gcoll_status start(gcoll_operation *operation, bool waits) {
     gcoll_context *context = operation->request.context;
     gcoll_status status = gcoll_context_settle(context);
     bool is_held = false;
-    if (status == GCOLL_OK && waits && !context->runs->held && goes_on(operation))
-        operation->request.run->taught |= GCOLL_TAUGHT_UNTIMED;
-    else if (status == GCOLL_OK && (operation->variants || context->runs->held))
+    if (status == GCOLL_OK && (operation->variants || context->runs->held))
         status = prepare(operation, waits, &is_held);
     if (status == GCOLL_OK && !is_held) {
         operation->request.run->waits = waits;
