@@ -43,9 +43,21 @@ struct list {
     uint32_t room, count;
 };
 
+/* Names the choice into GCOLL_ALGORITHM_TEXT_MAX bytes. False: a call cannot name it, as the text is longer.
+ */
+static bool name(const gcoll_choice *choice, char *text) {
+    char whole[2 * GCOLL_ALGORITHM_TEXT_MAX];
+    gcoll_choice_format(choice, whole, sizeof whole);
+    if (strlen(whole) >= GCOLL_ALGORITHM_TEXT_MAX)
+        return false;
+    strcpy(text, whole);
+    return true;
+}
+
 /* An algorithm that is for trials only may need a connection to each rank. */
 static bool can_be_tried(const struct list *list, const gcoll_candidate *candidate) {
-    return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL &&
+    char text[GCOLL_ALGORITHM_TEXT_MAX];
+    return candidate->status == GCOLL_OK && candidate->seconds < HUGE_VAL && name(&candidate->choice, text) &&
            is_frugal(list->call, candidate) &&
            (!candidate->is_for_trials || list->problem->size <= TRIAL_RANKS);
 }
@@ -64,9 +76,11 @@ static bool is_the_same_everywhere(const gcoll_candidate *candidate) {
     return !candidate->choice.algorithm->uses_node && !candidate->choice.algorithm->uses_tour;
 }
 
-/* *plan: what rank 0 does, or NULL if the algorithm refuses. Errors: NO_MEMORY. */
-static gcoll_status plan_of(const struct list *list, const gcoll_candidate *candidate, gcoll_plan **plan) {
+/* *plan: what that rank does, or NULL if the algorithm refuses. Errors: NO_MEMORY. */
+static gcoll_status plan_of(const struct list *list, const gcoll_candidate *candidate, uint32_t rank,
+                            gcoll_plan **plan) {
     gcoll_problem problem = *list->problem;
+    problem.rank = rank;
     gcoll_call_set_choice(&problem, &candidate->choice, list->call->element_bytes);
     *plan = NULL;
     return gcoll_plan_create(candidate->choice.algorithm, &problem, plan) == GCOLL_ERR_NO_MEMORY
@@ -82,9 +96,9 @@ static gcoll_status compare_plans(const struct list *list, const gcoll_candidate
     *same = false;
     if (!have_same_cost(a, b) || !is_the_same_everywhere(a) || !is_the_same_everywhere(b))
         return GCOLL_OK;
-    gcoll_status status = plan_of(list, a, &left);
+    gcoll_status status = plan_of(list, a, 0, &left);
     if (status == GCOLL_OK)
-        status = plan_of(list, b, &right);
+        status = plan_of(list, b, 0, &right);
     *same = left && right && gcoll_plan_equals(left, right);
     gcoll_plan_destroy(left);
     gcoll_plan_destroy(right);
@@ -177,13 +191,15 @@ static void add_tour(struct list *list, const gcoll_ranking *ranking) {
             add_to(list, &ranking->candidates[i]);
 }
 
-/* Whether segments cut a message of rank 0, into not too many. *cuts: false if not, or if the algorithm
- * refuses. Errors: NO_MEMORY. */
+/* Whether segments cut a message of the root, or of rank 0, into not too many. *cuts: false if not, or if the
+ * algorithm refuses. Errors: NO_MEMORY. */
 static gcoll_status find_cuts(const struct list *list, const gcoll_candidate *candidate, bool *cuts) {
     const uint64_t segment = SEGMENT_BYTES / list->call->element_bytes;
     uint64_t segments = 0, longest = 0;
     gcoll_plan *plan;
-    const gcoll_status status = plan_of(list, candidate, &plan);
+    const gcoll_collective collective = list->problem->collective;
+    const uint32_t rank = gcoll_collective_has_root(collective) ? list->call->root : 0;
+    const gcoll_status status = plan_of(list, candidate, rank, &plan);
     for (uint32_t i = 0; plan && segment > 0 && i < plan->step_count; i++) {
         segments += plan->steps[i].count / segment + 1;
         longest = plan->steps[i].count > longest ? plan->steps[i].count : longest;
@@ -212,7 +228,7 @@ static gcoll_status add_variants(struct list *list, const gcoll_ranking *ranking
         gcoll_candidate cut = ranking->candidates[k];
         uint32_t of = 0;
         bool cuts = false;
-        gcoll_choice_format(&cut.choice, text, sizeof text);
+        (void)name(&cut.choice, text); /* drop_others has left no other */
         while (of < algorithms && strcmp(list->texts[of], text) != 0)
             of++;
         if (of == algorithms || cut.choice.segment_bytes > 0 || !is_the_same_everywhere(&cut))
@@ -221,8 +237,7 @@ static gcoll_status add_variants(struct list *list, const gcoll_ranking *ranking
         if (status != GCOLL_OK)
             return status;
         cut.choice.segment_bytes = SEGMENT_BYTES;
-        gcoll_choice_format(&cut.choice, text, sizeof text);
-        if (!cuts || is_listed(list, text)) /* a tuning file may name it */
+        if (!cuts || !name(&cut.choice, text) || is_listed(list, text)) /* a tuning file may name it */
             continue;
         memcpy(list->texts[list->count], text, sizeof text);
         list->seconds[list->count] = list->seconds[of];

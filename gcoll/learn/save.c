@@ -43,16 +43,17 @@ static void sort(gcoll_learn_site **sites, uint32_t count) {
         }
 }
 
-/* Also while others are tried anew: what was settled then is still the best that is known. */
-static bool was_settled(const gcoll_learn_site *site) {
-    return site->study && site->study->judge.settled_at > 0;
+/* Also while others are tried anew: what was settled then is still the best that is known. Rules are for
+ * calls without a codec. */
+static bool can_be_saved(const gcoll_learn_site *site) {
+    return site->study && site->study->judge.settled_at > 0 && !gcoll_codec_is_set(&site->call.codec);
 }
 
 /* The sites that are written, in order. */
 static uint32_t list_sites(const gcoll_learn *learn, gcoll_learn_site **sites) {
     uint32_t count = 0, kept = 0;
     for (uint32_t i = 0; i < learn->count; i++)
-        if (was_settled(learn->sites[i]))
+        if (can_be_saved(learn->sites[i]))
             sites[count++] = learn->sites[i];
     sort(sites, count);
     for (uint32_t i = 0; i < count; i++)

@@ -123,7 +123,7 @@ static gcoll_status vary(gcoll_operation *operation, bool waits, gcoll_taught *t
                                 waits ? GCOLL_FORM_BLOCKING : GCOLL_FORM_STARTED, taught);
     if (status == GCOLL_OK && taught->undecided_call == 0)
         status = take(operation, taught);
-    operation->variants->pace = taught->pace;
+    operation->variants->pace = status == GCOLL_OK ? taught->pace : NULL;
     return gcoll_run_out(context, status); /* the other ranks would wait for this one */
 }
 

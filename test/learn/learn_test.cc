@@ -993,6 +993,23 @@ TEST_P(Learn, BroadcastsLearnBetweenBarriers) {
         });
 }
 
+// The names of algorithms have no limit, but texts of calls have: what would be cut off is not tried.
+TEST_P(Learn, NamesThatAreTooLongWithSegmentsAreNotTried) {
+    for (size_t length : {114u, 117u, 120u, 127u, 200u}) {
+        const std::string long_name(length, 'x');
+        run_threads(learning(2, GetParam()), [&](uint32_t, gcoll_context *context) {
+            gcoll_algorithm made = kLiar;
+            made.name = long_name.c_str();
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &made));
+            const std::string whole = long_name + ":segment=256Ki";
+            for (size_t end = length + 1; end < whole.size(); end++)
+                EXPECT_EQ(tried_peek(context, GCOLL_ALLREDUCE, 1 << 18, whole.substr(0, end).c_str(), 0), 0u)
+                    << end;
+            EXPECT_GT(tried_peek(context, GCOLL_ALLREDUCE, 1 << 18, "ring", 0), 0u);
+        });
+    }
+}
+
 // Runs of an operation that block ask only when something may change. On a busy machine calls may be too long
 // for that, for a while.
 TEST_P(Learn, RunsOfASettledOperationNeedNotAsk) {
@@ -1339,6 +1356,23 @@ TEST_P(Learn, AJobThatHasLearnedNothingSavesNothingAndSaysSo) {
     run_threads(job, [&](uint32_t, gcoll_context *context) { ASSERT_GCOLL_OK(blocking(context, 100, 1)); });
     unsetenv("GCOLL_TUNING_SAVE");
     EXPECT_NE(said.find("none.tuning, as no algorithm was settled on yet"), std::string::npos) << said;
+    EXPECT_EQ(folder.files().size(), 0u);
+}
+
+// Rules are for calls without one.
+TEST_P(Learn, CallsWithACodecAreNotSaved) {
+    gcoll_test::Folder folder;
+    setenv("GCOLL_TUNING_SAVE", (folder.path() + "/codec.tuning").c_str(), 1);
+    run_threads(learning(2, GetParam()), [&](uint32_t, gcoll_context *context) {
+        std::vector<float> data(100);
+        gcoll_allreduce_options options;
+        gcoll_allreduce_options_init(&options);
+        options.codec = "bf16";
+        for (int call = 0; call < 700; call++)
+            ASSERT_GCOLL_OK(gcoll_allreduce(context, nullptr, data.data(), data.size(), GCOLL_FLOAT32,
+                                            GCOLL_SUM, &options));
+    });
+    unsetenv("GCOLL_TUNING_SAVE");
     EXPECT_EQ(folder.files().size(), 0u);
 }
 
