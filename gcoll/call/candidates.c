@@ -48,9 +48,10 @@ struct list {
 static bool name(const gcoll_choice *choice, char *text) {
     char whole[2 * GCOLL_ALGORITHM_TEXT_MAX];
     gcoll_choice_format(choice, whole, sizeof whole);
-    if (strlen(whole) >= GCOLL_ALGORITHM_TEXT_MAX)
+    const size_t length = strlen(whole);
+    if (length >= GCOLL_ALGORITHM_TEXT_MAX)
         return false;
-    strcpy(text, whole);
+    memcpy(text, whole, length + 1);
     return true;
 }
 
