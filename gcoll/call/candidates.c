@@ -139,14 +139,20 @@ static gcoll_status drop_others(const struct list *list, gcoll_ranking *ranking)
     return GCOLL_OK;
 }
 
+/* Where the text is listed; list->count: nowhere. */
+static uint32_t place_of(const struct list *list, const char *text) {
+    uint32_t at = 0;
+    while (at < list->count && strcmp(list->texts[at], text) != 0)
+        at++;
+    return at;
+}
+
 /* The choice of auto is there already, but its numbers are not known until it is found among the others. */
 static void add_to(struct list *list, const gcoll_candidate *candidate) {
-    uint32_t at = 0;
     if (list->count == list->room)
         return;
     gcoll_choice_format(&candidate->choice, list->texts[list->count], GCOLL_ALGORITHM_TEXT_MAX);
-    while (strcmp(list->texts[at], list->texts[list->count]) != 0)
-        at++;
+    const uint32_t at = place_of(list, list->texts[list->count]);
     list->seconds[at] = candidate->seconds;
     list->sent[at] = candidate->cost.sent * list->call->element_bytes;
     list->count += at == list->count;
@@ -210,13 +216,6 @@ static gcoll_status find_cuts(const struct list *list, const gcoll_candidate *ca
     return status;
 }
 
-static bool is_listed(const struct list *list, const char *text) {
-    for (uint32_t i = 0; i < list->count; i++)
-        if (strcmp(list->texts[i], text) == 0)
-            return true;
-    return false;
-}
-
 /* Behind the algorithms that are listed, each once more with its messages cut into segments, where that makes
  * a difference. */
 static gcoll_status add_variants(struct list *list, const gcoll_ranking *ranking) {
@@ -227,18 +226,17 @@ static gcoll_status add_variants(struct list *list, const gcoll_ranking *ranking
     const bool is_short = (double)list->call->count * list->call->element_bytes <= SEGMENT_BYTES;
     for (size_t k = 0; k < ranking->count && !is_short; k++) {
         gcoll_candidate cut = ranking->candidates[k];
-        uint32_t of = 0;
         bool cuts = false;
         (void)name(&cut.choice, text); /* drop_others has left no other */
-        while (of < algorithms && strcmp(list->texts[of], text) != 0)
-            of++;
-        if (of == algorithms || cut.choice.segment_bytes > 0 || !is_the_same_everywhere(&cut))
+        const uint32_t of = place_of(list, text);
+        if (of >= algorithms || cut.choice.segment_bytes > 0 || !is_the_same_everywhere(&cut))
             continue;
         const gcoll_status status = find_cuts(list, &cut, &cuts);
         if (status != GCOLL_OK)
             return status;
         cut.choice.segment_bytes = SEGMENT_BYTES;
-        if (!cuts || !name(&cut.choice, text) || is_listed(list, text)) /* a tuning file may name it */
+        if (!cuts || !name(&cut.choice, text) ||
+            place_of(list, text) < list->count) /* a tuning file may name it */
             continue;
         memcpy(list->texts[list->count], text, sizeof text);
         list->seconds[list->count] = list->seconds[of];

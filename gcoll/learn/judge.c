@@ -460,9 +460,9 @@ static void note_compared(gcoll_judge *judge, const gcoll_lesson *ended, const d
     }
     /* A few calls of one may be close to one another by chance: those of all, and of all comparisons, tell
      * more. */
-    judge->spread =
-        (judge->spread * judge->compared + SPREAD * median(apart, all) * all) / (judge->compared + all);
-    judge->compared += all;
+    judge->spread = (judge->spread * judge->spread_calls + SPREAD * median(apart, all) * all) /
+                    (judge->spread_calls + all);
+    judge->spread_calls += all;
     for (uint32_t i = 0; i < judge->count; i++) {
         if (counts[i] == 0)
             continue;
@@ -527,7 +527,7 @@ static void search(gcoll_judge *judge, double usual_ns, gcoll_lesson *next) {
     judge->usual_ns = usual_ns;
     next->lag = trial_lag(judge);
     judge->spent_ns = 0;
-    judge->screenings = judge->comparisons = judge->compared = 0;
+    judge->screenings = judge->comparisons = judge->spread_calls = 0;
     judge->spread = 0;
     screen(judge, next);
 }

@@ -83,13 +83,13 @@ typedef struct gcoll_judge {
     double usual_ns; /* the time of `home` when trying began, when it became `home`, or when it was settled */
     double kept_ns;  /* what `home` took in the trials that ended last; 0: nothing is known */
     double spent_ns; /* what trials have cost since they began, beyond calls of `home` */
-    uint32_t screenings;  /* lessons that screened, since trying began */
-    uint32_t comparisons; /* lessons that compared closely, since then, */
-    uint32_t compared;    /* the calls that were counted in them, */
-    double spread;        /* and how much one of them varies, relative to its candidate's time */
-    double tolerance;     /* times that differ by this factor from the settled one have changed */
-    uint64_t settled_at;  /* the call, the latest time; 0: never yet, */
-    uint64_t again;       /* and so many calls later trying begins anew */
+    uint32_t screenings;   /* lessons that screened, since trying began */
+    uint32_t comparisons;  /* lessons that compared closely, since then, */
+    uint32_t spread_calls; /* the calls that were counted in them, */
+    double spread;         /* and how much one of them varies, relative to its candidate's time */
+    double tolerance;      /* times that differ by this factor from the settled one have changed */
+    uint64_t settled_at;   /* the call, the latest time; 0: never yet, */
+    uint64_t again;        /* and so many calls later trying begins anew */
 } gcoll_judge;
 
 /* predicted: seconds by candidate; the first is the choice. sent: bytes by candidate, or NULL. variants: the
