@@ -23,8 +23,11 @@
 
 static bool line_up(const bench_call *call) {
     bench_state *state = call->state;
-    if (state->options->back_to_back || call->what->collective == GCOLL_BARRIER ||
-        gcoll_operation_run(state->barrier) == GCOLL_OK)
+    if (state->options->back_to_back || call->what->collective == GCOLL_BARRIER)
+        return true;
+    if (state->line_up.page)
+        return bench_line_up_wait(&state->line_up);
+    if (gcoll_operation_run(state->barrier) == GCOLL_OK)
         return true;
     cli_complain("rank %u: barrier before an iteration: %s", state->rank, gcoll_last_error());
     return false;

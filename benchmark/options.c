@@ -468,6 +468,7 @@ static bool check_network(const bench_options *o) {
                   {"--in-place", o->in_place},
                   {"--one-shot", o->one_shot},
                   {"--back-to-back", o->back_to_back},
+                  {"--line-up", o->line_up},
                   {"--with-barrier", o->with_barrier}};
     for (size_t i = 0; i < sizeof others / sizeof others[0] && o->network_out; i++)
         if (others[i].given) {
@@ -529,15 +530,18 @@ static bool check_report(const bench_options *o) {
     return true;
 }
 
-static bool check_with_barrier(const bench_options *o) {
+static bool check_line_up(const bench_options *o) {
+    const char *flag = o->with_barrier ? "--with-barrier" : "--line-up";
     const char *other = o->back_to_back ? "--back-to-back, which leaves the barrier out"
                         : o->paced ? "--arrival, --compute or --monitor, whose calls begin at other moments"
                         : o->tune  ? "--tune, which takes the time of calls alone"
-                        : o->tune_check ? "--tune-check, which takes the time of calls alone"
-                                        : NULL;
-    if (o->with_barrier && other)
-        cli_complain("--with-barrier: found with %s", other);
-    return !o->with_barrier || !other;
+                        : o->tune_check                 ? "--tune-check, which takes the time of calls alone"
+                        : o->line_up && o->with_barrier ? "--line-up, which leaves that barrier out"
+                                                        : NULL;
+    const bool is_good = !other || (!o->with_barrier && !o->line_up);
+    if (!is_good)
+        cli_complain("%s: found with %s", flag, other);
+    return is_good;
 }
 
 bool bench_options_parse(bench_options *options, int argc, char **argv) {
@@ -556,7 +560,7 @@ bool bench_options_parse(bench_options *options, int argc, char **argv) {
     return check_network(options) && set_defaults(options) && check_ranks(options) &&
            check_network_ranks(options) && check_repeats(options) && read_algorithms(options) &&
            check_meaning(options) && drop_single_inputs(options) && read_sizes(options) &&
-           check_with_barrier(options) && bench_arrival_check(options);
+           check_line_up(options) && bench_arrival_check(options);
 }
 
 void bench_options_free(bench_options *options) {

@@ -77,6 +77,7 @@ typedef struct bench_options {
     bool one_shot;
     bool back_to_back;
     bool with_barrier;
+    const char *line_up; /* a file; NULL: by the library's own barrier */
 
     bool paced; /* ranks compute before each call, as the next four say */
     cli_arrival arrival;

@@ -150,7 +150,9 @@ int bench_run_rank(const bench_rank *self) {
     bool good = join(self, &state);
     if (good && options->resources)
         bench_resources_joined(&resources, self->started_ns);
-    good = good && share_devices(&state) && bench_buffers_open(&state);
+    good = good && share_devices(&state) && bench_buffers_open(&state) &&
+           (!options->line_up ||
+            bench_line_up_open(&state.line_up, options->line_up, options->size, options->timeout_ms));
     if (good && options->tune) {
         good = bench_tune(&state);
     } else if (good && options->network_out) {
@@ -175,6 +177,7 @@ int bench_run_rank(const bench_rank *self) {
     gcoll_operation_destroy(state.barrier);
     gcoll_context_destroy(state.context);
     bench_buffers_close(&state);
+    bench_line_up_close(&state.line_up);
     bench_report_free(&state.report);
     return good && wrong == 0 ? BENCH_OK : BENCH_FAILED;
 }

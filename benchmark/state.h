@@ -2,6 +2,7 @@
 #ifndef GCOLL_BENCH_STATE_H
 #define GCOLL_BENCH_STATE_H
 
+#include "benchmark/line_up.h"
 #include "benchmark/memory.h"
 #include "benchmark/options.h"
 #include "benchmark/report.h"
@@ -10,7 +11,8 @@
 typedef struct bench_state {
     const bench_options *options;
     gcoll_context *context;
-    gcoll_operation *barrier; /* lines the ranks up before an iteration */
+    gcoll_operation *barrier; /* lines the ranks up before an iteration, */
+    bench_line_up line_up;    /* if this has no page */
     uint32_t rank;
     void **in; /* options->inputs buffers each, of the largest size */
     void **out;

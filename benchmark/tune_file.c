@@ -40,6 +40,8 @@ static char *read_all(const char *path) {
     }
     if (bytes == 0)
         memcpy(text, FIRST_LINE, sizeof FIRST_LINE);
+    else if (text[bytes - 1] != '\n')
+        text[bytes] = '\n';
     return text;
 }
 
@@ -54,24 +56,35 @@ static bool is_tour(const char *line) {
     return strncmp(line, "tour", 4) == 0 && strchr(" \t", line[4]);
 }
 
+static bool is_remark(const char *line) {
+    line += strspn(line, " \t\r");
+    return *line == '#' || *line == '\n' || *line == '\0';
+}
+
 /* Merges a section into the text of a tuning file: `section` takes the place of the one for the same job, and
- * all other lines stay. The old section's tour stays too, unless `section` has one, as --tune measures none.
- * Writes the result to the file; if that is NULL, nothing is written. Returns the result's size in bytes. */
+ * all other lines stay, as do comments at its end, which may be about what follows. The old section's tour
+ * stays too, unless `section` has one, as --tune measures none. Writes the result to the file; if that is
+ * NULL, nothing is written. Returns the result's size in bytes. */
 static size_t merge(FILE *file, const char *text, const char *section) {
     const size_t head = strcspn(section, "\n");
-    const char *tour = NULL;
+    const char *tour = NULL, *remarks = NULL; /* of the section that is replaced; the latter at its end */
     size_t bytes = 0;
     bool same = false;
     while (*text != '\0') {
         const size_t length = strcspn(text, "\n");
         if (strncmp(text, "for ", 4) == 0)
             same = length == head && strncmp(text, section, head) == 0;
+        if (!same && remarks)
+            bytes += write_line(file, remarks, (size_t)(text - remarks) - 1);
         if (!same)
             bytes += write_line(file, text, length);
         else if (is_tour(text) && !strstr(section, "\ntour "))
             tour = text;
-        text += length + (text[length] == '\n' ? 1 : 0);
+        remarks = !same || !is_remark(text) ? NULL : remarks ? remarks : text;
+        text += length + 1;
     }
+    if (remarks)
+        bytes += write_line(file, remarks, (size_t)(text - remarks) - 1);
     bytes += write_line(file, section, strlen(section) - 1);
     return bytes + (tour ? write_line(file, tour, strcspn(tour, "\n")) : 0);
 }

@@ -140,7 +140,8 @@ def page: .summary as $points | .samples as $samples |
     {about: ({title: "gcoll beside other libraries", processor: "\(.machine.cpu), \(.machine.cores) cores", memory: .machine.memory,
         system: "\(.machine.kernel), congestion control \(.machine.tcp_congestion_control)"} + .machine.versions +
         {rounds: "\(.settings.rounds), contestants in turn; medians over rounds"} +
-        (if .settings.with_barrier then {timed: "with the barrier before each call"} else {} end) +
+        (if .settings.with_barrier then {timed: "with the barrier before each call"}
+         elif .settings.lined_up then {timed: "after a barrier in shared memory, the same for all"} else {} end) +
         (if .missing == [] then {} else {"not compared": (.missing | join("; "))} end))},
     ($points[] as $at | $samples | map(select(.collective == $at.collective and .ranks == $at.ranks and (.bytes // 0) == $at.bytes)) |
         (map(select(.contestant != "gcoll_fixed")) | group_by(.contestant)[]),

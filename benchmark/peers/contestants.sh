@@ -42,6 +42,7 @@ missing() {
 ranks_of() {
     local program=$1 p=$2 r store status=0 pids=()
     shift 2
+    rm -f "$line_up" # each job has its own
     if [ -z "$on" ]; then
         timeout -k 2 "$limit" "$program" --local "$p" "$@"
         return
@@ -70,6 +71,7 @@ host_list() { # P
 mpi() {
     local which=$1 p=$2 command
     shift 2
+    rm -f "$line_up"
     case $which in
     openmpi*)
         command=(mpirun.openmpi --allow-run-as-root --oversubscribe -np "$p")

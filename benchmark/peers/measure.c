@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "benchmark/clock.h"
+#include "benchmark/line_up.h"
 #include "peer.h"
 
 #define FEWEST_ITERATIONS 5u
@@ -98,13 +99,24 @@ static bool check(const peer_job *job, const peer_call *call) {
 /* ---- Times
  * -------------------------------------------------------------------------------------------------- */
 
-static bool time_calls(const peer_job *job, const peer_call *call, bool with_barrier, uint32_t calls,
+/* How ranks are lined up before a call. */
+typedef struct start_line {
+    bench_line_up shared; /* without a page: by the library's own barrier, */
+    bool is_timed;        /* which may be timed */
+} start_line;
+
+static bool line_up(const peer_job *job, const peer_call *call, const start_line *line) {
+    return call->collective == PEER_BARRIER ||
+           (line->shared.page ? bench_line_up_wait(&line->shared) : job->barrier(job->self));
+}
+
+static bool time_calls(const peer_job *job, const peer_call *call, const start_line *line, uint32_t calls,
                        double *times_us) {
     for (uint32_t i = 0; i < calls; i++) {
         int64_t start = bench_now_ns();
-        if (call->collective != PEER_BARRIER && !job->barrier(job->self))
+        if (!line_up(job, call, line))
             return false;
-        if (!with_barrier)
+        if (!line->is_timed)
             start = bench_now_ns();
         if (!call->run(call->self))
             return false;
@@ -122,7 +134,7 @@ static uint32_t next_batch(double seconds, double elapsed_s, uint32_t count) {
 }
 
 static bool time_all(const peer_job *job, const peer_options *options, const peer_call *call,
-                     double **times_us, uint32_t *count) {
+                     const start_line *line, double **times_us, uint32_t *count) {
     uint32_t batch = options->iterations > 0 ? options->iterations : FEWEST_ITERATIONS;
     double elapsed_s = 0;
     for (*count = 0;; batch = next_batch(options->seconds, elapsed_s, *count)) {
@@ -133,7 +145,7 @@ static bool time_all(const peer_job *job, const peer_options *options, const pee
         }
         *times_us = grown;
         int64_t start = bench_now_ns();
-        if (!time_calls(job, call, options->with_barrier, batch, *times_us + *count))
+        if (!time_calls(job, call, line, batch, *times_us + *count))
             return false;
         elapsed_s += (double)(bench_now_ns() - start) / 1e9;
         *count += batch;
@@ -195,18 +207,23 @@ bool peer_measure(const peer_job *job, const peer_options *options, const peer_c
     double *times_us = NULL;
     uint32_t count = 0;
     bool checked = call->collective != PEER_BARRIER;
-    bool good = !checked || check(job, call);
-    good = good && warm_up(job, options, call) && time_all(job, options, call, &times_us, &count) &&
+    start_line line = {.is_timed = options->with_barrier};
+    bool good = !options->line_up ||
+                bench_line_up_open(&line.shared, options->line_up, job->size, options->limit_s * 1e3);
+    good = good && (!checked || check(job, call));
+    good = good && warm_up(job, options, call) && time_all(job, options, call, &line, &times_us, &count) &&
            (!checked || check(job, call)) && job->max(job->self, times_us, count) &&
            print(job, call, times_us, count);
+    bench_line_up_close(&line.shared);
     free(times_us);
     return good;
 }
 
 bool peer_try(const peer_job *job, const peer_call *call, uint32_t calls, double *median_us) {
     double *times_us = calloc(calls, sizeof *times_us);
+    const start_line line = {.is_timed = false};
     bool good =
-        times_us && time_calls(job, call, false, calls, times_us) && job->max(job->self, times_us, calls);
+        times_us && time_calls(job, call, &line, calls, times_us) && job->max(job->self, times_us, calls);
     if (good) {
         qsort(times_us, calls, sizeof *times_us, ascending);
         *median_us = percentile(times_us, calls, 50);

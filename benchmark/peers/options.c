@@ -57,6 +57,8 @@ static const cli_flag rows[] = {
     {"--time", "TIME", "instead: as many as fit, at least 5, at most 100000", "0.5s",
      CLI_TIME(seconds, CLI_S, 1e-6, MOST_SECONDS)},
     {"--with-barrier", NULL, "the barrier before each call is timed with it", NULL, CLI_SWITCH(with_barrier)},
+    {"--line-up", "FILE", "ranks are lined up by a barrier in this file, and not by the program's", NULL,
+     CLI_TEXT(line_up)},
     {"--limit", "TIME", "end with an error after so long", "2m", CLI_TIME(limit_s, CLI_S, 1, MOST_LIMIT_S)},
     {"--help", NULL, "print this", NULL, CLI_SWITCH(help)},
 };

@@ -51,8 +51,9 @@ typedef struct peer_options {
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
     double seconds;
-    bool with_barrier; /* the barrier before a call is timed, too */
-    double limit_s;    /* the program is ended after so long */
+    bool with_barrier;   /* the barrier before a call is timed, too */
+    const char *line_up; /* a file; NULL: ranks are lined up by the library's own barrier */
+    double limit_s;      /* the program is ended after so long */
     bool help;
 } peer_options;
 

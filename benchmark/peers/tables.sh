@@ -48,7 +48,7 @@ heading() {
         (if .machine.virtual != "" then ", virtual (\(.machine.virtual))" else "" end) + "; \(.machine.kernel), congestion control \(.machine.tcp_congestion_control)",
         "gcoll \(.machine.versions.gcoll); Open MPI \(.machine.versions.openmpi); MPICH \(.machine.versions.mpich); Gloo \(.machine.versions.gloo)",
         "\(.settings.rounds) rounds, contestants in turn; \(.settings.time // "\(.settings.seconds) s") for each size and round up to 1 MiB, 3 calls above; float32, sum" +
-        (if .settings.with_barrier then "; the barrier before each call is timed with it" else "" end) +
+        (if .settings.with_barrier then "; the barrier before each call is timed with it" elif .settings.lined_up then "; the same barrier before each call for all" else "" end) +
         (if .settings.on != "" then "; one rank a host: \(.settings.on)" else "" end),
         (.missing[] | "not compared: " + .)' "$1"
 }

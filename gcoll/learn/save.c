@@ -90,9 +90,14 @@ static bool is_tour(const char *line) {
     return strncmp(line, "tour", 4) == 0 && strchr(" \t", line[4]);
 }
 
+static bool is_remark(const char *line) {
+    line += strspn(line, " \t\r");
+    return *line == '#' || *line == '\n' || *line == '\0';
+}
+
 /* Merges a section into the file's text: `section` takes the place of the one for the same job, and all other
- * lines stay. The old section's tour stays too, unless `section` has one, as no tour is learned. NULL: the
- * last error says why, or there is no memory. */
+ * lines stay, as do comments at its end, which may be about what follows. The old section's tour stays too,
+ * unless `section` has one, as no tour is learned. NULL: the last error says why, or there is no memory. */
 static char *merge(const char *path, const char *section) {
     char *old = calloc(1, GCOLL_TUNING_BYTES_MAX + 2);
     const size_t room = GCOLL_TUNING_BYTES_MAX + strlen(section) + 4;
@@ -105,6 +110,8 @@ static char *merge(const char *path, const char *section) {
     else
         is_good = is_good && gcoll_tuning_read(path, old, &bytes) == GCOLL_OK;
     is_good = is_good && gcoll_tuning_parse(old, bytes, path, &before) == GCOLL_OK;
+    if (is_good && bytes > 0 && old[bytes - 1] != '\n')
+        old[bytes] = '\n';
     uint32_t first = 0, end = 0; /* the lines of the section that is replaced */
     for (uint32_t i = 0; is_good && i < before.section_count; i++) {
         const gcoll_tuning_section *is = &before.sections[i], *new = &own.sections[0];
@@ -116,15 +123,21 @@ static char *merge(const char *path, const char *section) {
     }
     uint32_t line = 1;
     gcoll_text to = {merged, room, 0};
-    const char *tour = NULL;
+    const char *tour = NULL, *remarks = NULL; /* of the section that is replaced; the latter at its end */
     for (const char *from = old; is_good && *from != '\0'; line++) {
         const size_t length = strcspn(from, "\n");
-        if (line < first || line >= end)
+        const bool is_kept = line < first || line >= end;
+        if (is_kept && remarks)
+            gcoll_text_add(&to, "%.*s", (int)(from - remarks), remarks);
+        if (is_kept)
             gcoll_text_add(&to, "%.*s\n", (int)length, from);
         else if (is_tour(from) && !own.sections[0].tour)
             tour = from;
-        from += length + (from[length] == '\n');
+        remarks = is_kept || !is_remark(from) ? NULL : remarks ? remarks : from;
+        from += length + 1;
     }
+    if (is_good && remarks)
+        gcoll_text_add(&to, "%s", remarks);
     if (is_good)
         gcoll_text_add(&to, "%s", strchr(section, '\n') + 1);
     if (is_good && tour)

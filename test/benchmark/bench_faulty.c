@@ -6,6 +6,7 @@
  *   wrong  changes one byte of a result      kill  kills itself
  *   exit   ends without a word               hang  stops for good
  *   nan    makes a result no number          pause  is 3 ms late for what is no allreduce, each time
+ *   refuse fails in all that is no allreduce
  *
  * "late" is a fault of rank 0: it is slow to ask how it reached the others, and hears them meanwhile.
  */
@@ -70,6 +71,8 @@ gcoll_status __wrap_gcoll_operation_run(gcoll_operation *operation) {
             (void)pause();
     if (fault && strcmp(fault, "pause") == 0 && this_rank == FAULT_RANK && operation != writes_result)
         (void)usleep(3000);
+    if (fault && strcmp(fault, "refuse") == 0 && this_rank == FAULT_RANK && operation != writes_result)
+        return GCOLL_ERR_INVALID;
     gcoll_status status = __real_gcoll_operation_run(operation);
     if (fault && strcmp(fault, "wrong") == 0 && this_rank == FAULT_RANK && operation == writes_result)
         result[0] ^= 1;

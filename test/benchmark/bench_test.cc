@@ -379,6 +379,39 @@ TEST(BenchBarrier, IsTimedWithTheCallOnlyIfAskedFor) {
     }
 }
 
+// Rank 1 of the faulty program runs no barrier of the library.
+TEST(BenchLineUp, TakesThePlaceOfTheLibrarysBarrier) {
+    folder here;
+    const std::string line = "--line-up=" + here.path + "/line";
+    for (const char *transport : {"shm", "tcp"})
+        for (bool with : {false, true}) {
+            strings flags = {"--local=3", "--bytes=4,1Ki", "--iterations=20", "--no-check", "--format=json"};
+            flags.push_back(std::string("--transport=") + transport);
+            if (with)
+                flags.push_back(line);
+            const outcome result = run(flags, {"GCOLL_BENCH_FAULT=refuse"}, GCOLL_BENCH_FAULTY);
+            EXPECT_EQ(result.status, with ? 0 : 1) << result.err;
+            EXPECT_EQ(!with, contains(result.err, "rank 1: barrier before an iteration: ")) << result.err;
+            EXPECT_EQ(lines(result.out).size(), with ? 2u : 0u) << result.out;
+        }
+    const outcome threads = run({"--local=5", "--transport=inproc", "--bytes=4", "--iterations=20", line});
+    EXPECT_EQ(threads.status, 0) << threads.err;
+    const outcome gone = run({"--local=2", "--bytes=4", "--line-up=" + here.path + "/none/line"});
+    EXPECT_EQ(gone.status, 1);
+    EXPECT_TRUE(contains(gone.err, "/none/line': No such file or directory; allowed is a file of this job"))
+        << gone.err;
+    const outcome device = run({"--local=2", "--bytes=4", "--line-up=/dev/null"});
+    EXPECT_EQ(device.status, 1);
+    EXPECT_TRUE(contains(device.err, "/dev/null': Invalid argument; allowed is a file")) << device.err;
+    for (const char *other : {"--back-to-back", "--arrival=none", "--compute=1ms", "--monitor=on",
+                              "--tune=none/file", "--tune-check", "--with-barrier"}) {
+        const outcome refused = run({"--local=3", line, other});
+        EXPECT_EQ(refused.status, 2) << other;
+        EXPECT_TRUE(contains(refused.err, ": found with ")) << refused.err;
+        EXPECT_TRUE(contains(refused.err, "--line-up")) << refused.err;
+    }
+}
+
 TEST_P(Transport, EveryAlgorithmInEveryMode) {
     for (const char *mode : {"--in-place", "--one-shot", "--back-to-back", "--no-check"}) {
         outcome result = run({"--local=2", "--transport", GetParam(), "--collective=all", "--algorithm=all",

@@ -47,6 +47,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     // A tour is not measured here, so it stays.
     std::string with_tour = file_text(path);
     with_tour.insert(with_tour.find("\nchoose"), "\n\ttour\t2 1 0");
+    with_tour.insert(with_tour.find("\nfor transport=shm"), "\n# within a host"); // nor are comments
     std::ofstream(path) << with_tour;
     outcome third = tune({"--local=3", "--transport=inproc", "--collective=allreduce", "--algorithm=linear"});
     ASSERT_EQ(third.status, 0) << third.err;
@@ -54,6 +55,7 @@ TEST(BenchTune, WritesWhatContextsThenGoBy) {
     text = file_text(path);
     EXPECT_EQ(count_of(text, "for transport="), 2u) << text;
     EXPECT_TRUE(contains(text, "for transport=shm ranks=2 local=2\n")) << text;
+    EXPECT_TRUE(contains(text, "# within a host\nfor transport=shm")) << text;
     EXPECT_TRUE(contains(text, "choose allreduce 0 - linear\n")) << text;
     EXPECT_FALSE(contains(text, "broadcast")) << text;
     EXPECT_EQ(count_of(text, "\n\ttour\t2 1 0\n"), 1u) << text;

@@ -2,20 +2,24 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 extern "C" {
+#include "benchmark/line_up.h"
 #include "benchmark/pairs.h"
 #include "benchmark/report.h"
 #include "benchmark/shape.h"
 #include "benchmark/values.h"
 }
 
+#include "test/kit/program.h"
 #include "test/kit/sanitizer.h"
 
 namespace {
@@ -609,6 +613,49 @@ TEST(Pairs, EachMeetsEachOtherOnce) {
             for (uint32_t b = 0; b < size; b++)
                 EXPECT_EQ(met[a][b], a != b || size % 2 ? 1 : 0) << size << ": " << a << " " << b;
     }
+}
+
+// Each rank maps the file by itself. Nobody goes on before all have come, and nobody waits for ever.
+TEST(BenchLineUp, NobodyGoesOnBeforeAllHaveCome) {
+    constexpr uint32_t kRanks = 5, kRounds = 300;
+    program_test::folder here;
+    const std::string path = here.path + "/line";
+    std::vector<std::atomic<uint32_t>> come(kRounds);
+    std::vector<std::thread> ranks;
+    for (uint32_t rank = 0; rank < kRanks; rank++)
+        ranks.emplace_back([&] {
+            bench_line_up line;
+            ASSERT_TRUE(bench_line_up_open(&line, path.c_str(), kRanks, 60e3));
+            for (uint32_t round = 0; round < kRounds; round++) {
+                come[round]++;
+                ASSERT_TRUE(bench_line_up_wait(&line));
+                EXPECT_EQ(come[round], kRanks);
+                EXPECT_TRUE(round + 2 >= kRounds || come[round + 2] == 0);
+            }
+            bench_line_up_close(&line);
+        });
+    for (std::thread &rank : ranks)
+        rank.join();
+}
+
+TEST(BenchLineUp, ARankThatDoesNotComeAndOneTooManyAreTold) {
+    program_test::folder here;
+    const std::string path = here.path + "/line";
+    bench_line_up line;
+    ASSERT_TRUE(bench_line_up_open(&line, path.c_str(), 2, 1));
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(bench_line_up_wait(&line));
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("--line-up: 1 of 2 ranks have come within 0.001 s"),
+              std::string::npos);
+    line.ranks = 1; // of another job
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(bench_line_up_wait(&line));
+    EXPECT_NE(testing::internal::GetCapturedStderr().find(
+                  "--line-up: 2 have come, and the job has 1 ranks; the file is another job's, too"),
+              std::string::npos);
+    bench_line_up_close(&line);
+    EXPECT_FALSE(bench_line_up_open(&line, here.path.c_str(), 2, 1)) << "a folder";
+    bench_line_up_close(&line);
 }
 
 } // namespace

@@ -47,6 +47,8 @@ expect "every size in every round" '[.samples[] | select(.contestant | IN("gcoll
 expect "only what was asked for" '[.summary[].bytes] == [4, 65536]'
 expect "what is not there is named" '.missing | length == 1 and (.[0] | test("^gloo_ring: .*libgloo-dev"))'
 expect "a peer that fails is reported" '[.failures[] | select(.contestant == "mpich" and .bytes == [4, 65536] and (.reason | test("status 3: no fabric here")))] | length == 1'
+expect "all are lined up alike" '.settings.lined_up'
+grep -q '; the same barrier before each call for all$' "$work/text" || fail "the text does not say so"
 expect "nobody else fails" '[.failures[].contestant] | unique == ["mpich"]'
 expect "the best is none that lost" '[.summary[] | .results | .gcoll_best.median_us == ([to_entries[] | select(.key | startswith("gcoll_fixed ")) | .value.median_us] | min)] | all'
 expect "shared memory has ratios of its own" '[.summary[] | .shm_ratios.raw_shm.median] | length == 2 and all(. > 0)'
@@ -75,12 +77,21 @@ expect "what it could do goes on" '[.samples[] | select(.contestant == "openmpi"
 # With the barrier before each call, all take longer, and the tables say so.
 "$source/benchmark/compare" --quick --collective allreduce --bytes 4 --with-barrier --only gcoll,raw_spin \
     --programs "$work/programs" --output "$work/out" >"$work/text" 2>"$work/err" || fail "status $?: $(cat "$work/err")"
-expect "the file says so" '.settings.with_barrier'
+expect "the file says so" '.settings | .with_barrier and (.lined_up | not)'
 grep -q '; the barrier before each call is timed with it$' "$work/text" || fail "the text does not: $(cat "$work/text")"
 grep -q '<dt>timed</dt><dd>with the barrier before each call</dd>' "$work/out/compare.html" || fail "the page does not"
 # Then the times of all calls are the whole time that was asked for.
 sum=$("$programs/peers/gcoll_peer_raw" --algorithm block --local 2 --bytes 4 --time 20ms --with-barrier 2>"$work/err" | jq '.iterations * .mean_us')
 jq -en "$sum > 16000" >/dev/null || fail "calls with their barriers took $sum us together, and the time was 20 ms"
+
+# A barrier of ours before each call, and not the program's: that of another job is seen.
+"$programs/peers/gcoll_peer_raw" --algorithm block --local 3 --bytes 4 --time 5ms --line-up "$work/line" >"$work/text" 2>"$work/err" ||
+    fail "--line-up: status $?: $(cat "$work/err")"
+[ -s "$work/line" ] || fail "--line-up: no file"
+printf '\3' >"$work/line"
+! "$programs/peers/gcoll_peer_raw" --algorithm block --local 3 --bytes 4 --time 5ms --line-up "$work/line" >"$work/text" 2>"$work/err" ||
+    fail "the file of another job is taken"
+grep -q -- '--line-up: 4 have come, and the job has 3 ranks' "$work/err" || fail "the file of another job: $(cat "$work/err")"
 
 # refused MESSAGE-PATTERN ARGUMENT...: status 2, and this message on one line, before anything is built, measured or written.
 refused() {

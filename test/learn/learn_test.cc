@@ -1124,13 +1124,15 @@ TEST_P(Learn, ARankThatIsAheadReportsAfterAll) {
         });
 }
 
-// What was learned is where the next job begins; other sections of the file stay.
+// What was learned is where the next job begins; other sections of the file stay, with the comments above
+// them.
 TEST_P(Learn, WhatWasLearnedIsSaved) {
     gcoll_test::Folder folder;
     const std::string path = folder.path() + "/saved.tuning";
-    const std::string other = "for transport=tcp ranks=77 local=7\nchoose barrier 0 - dissemination";
+    const std::string other =
+        "# of seventy-seven\n\nfor transport=tcp ranks=77 local=7\nchoose barrier 0 - dissemination";
     std::ofstream(path) << "gcoll-tuning 1\n  for ranks=3 transport=" << GetParam()
-                        << " # mine\ntour 2 1 0\nchoose allreduce 0 - ring\n" +
+                        << " # mine\ntour 2 1 0\n# stale\nchoose allreduce 0 - ring\n" +
                                other; // without an end of the line
     ASSERT_EQ(chmod(path.c_str(), 0640), 0);
     setenv("GCOLL_TUNING_SAVE", path.c_str(), 1);
@@ -1156,6 +1158,7 @@ TEST_P(Learn, WhatWasLearnedIsSaved) {
     std::ifstream file(path);
     const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
     EXPECT_EQ(text.find("gcoll-tuning 1\n" + other + "\nfor "), 0u) << text;
+    EXPECT_EQ(text.find("stale"), std::string::npos) << text;
     struct stat about;
     ASSERT_EQ(stat(path.c_str(), &about), 0);
     EXPECT_EQ(about.st_mode & 0777, 0640u);
@@ -1317,6 +1320,10 @@ TEST_P(Learn, KindsThatComeOftenLearnAfterManyThatDoNot) {
                     ASSERT_GCOLL_OK(blocking(context, count, ++call));
             for (uint64_t count : {2000u, 2001u, 2002u})
                 EXPECT_TRUE(learns(context, count)) << count;
+            for (int i = 0; i < 1010; i++) // all other kinds are old then
+                ASSERT_GCOLL_OK(blocking(context, 2000, ++call));
+            for (uint64_t count = 3000; count < 3070; count++)
+                ASSERT_GCOLL_OK(blocking(context, count, ++call));
             EXPECT_TRUE(learns(context, 1000)) << "what is learned is not forgotten";
         });
 }
