@@ -17,7 +17,9 @@
 
 #define FEWEST_ROUNDS 9
 #define FIXED_ROUNDS  9     /* where the number of calls is given */
-#define DUEL_US       1.5e6 /* of all three; beyond it, only the fewest rounds */
+#define DUEL_US       1.5e6 /* of all three; beyond it, only the fewest rounds, */
+#define UNCLEAR_US    20e6  /* or, up to this, until the result is clear: */
+#define CLEAR         0.01  /* its error */
 #define RACE_SHARE    0.5   /* of a point's time, about */
 
 typedef struct tally {
@@ -57,7 +59,10 @@ static bool print_point(FILE *file, const bench_field *three, uint64_t bytes, ta
 static bool goes_on(const bench_options *options, const bench_field *three, uint32_t round) {
     if (options->iterations > 0)
         return round < FIXED_ROUNDS;
-    return round < FEWEST_ROUNDS || (round < BENCH_MOST_ROUNDS && bench_field_spent(three) < DUEL_US);
+    if (round < FEWEST_ROUNDS || round >= BENCH_MOST_ROUNDS)
+        return round < FEWEST_ROUNDS;
+    const bool is_clear = ratio_of(three).error <= CLEAR;
+    return bench_field_spent(three) < (is_clear ? DUEL_US : UNCLEAR_US);
 }
 
 static bool check_point(bench_state *state, gcoll_collective collective, uint64_t bytes, FILE *file,
