@@ -163,6 +163,10 @@ static const cli_flag rows[] = {
     {"--exchanges", "N", "pairwise_exchange: chunks, of which c goes to rank XOR 2^c (0: log2 of the ranks)",
      NULL, CLI_WHOLE32(exchanges, 0, GCOLL_MAX_EXCHANGES)},
     {.help = "How"},
+    {"--settle", "TIME",
+     "first of all, barriers for so long: at first ranks may share a core beside one that idles (0; with "
+     "--tune and --tune-check 1.5s)",
+     NULL, CLI_TIME(settle_s, CLI_S, LEAST_SECONDS, MOST_SECONDS)},
     {"--warmup", "N", "calls before the timed ones", "5", CLI_WHOLE32(warmup, 0, MOST_REPEATS)},
     {"--iterations", "N", "timed calls for each size", NULL, CLI_WHOLE32(iterations, 1, MOST_REPEATS)},
     {"--time", "TIME", "instead: as many as fit, at least 5, at most 100000", "0.5s",

@@ -16,6 +16,7 @@
 #define DEFAULT_LOCAL 2u
 #define DEFAULT_BYTES "4:64Mi:x4"
 #define TUNED_BYTES   "4:16Mi:x4"
+#define TUNE_SETTLE_S 1.5
 /* Buffers of all ranks of this machine may take 1 part in so many of its memory: algorithms and sockets need
  * some, too. */
 #define MEMORY_SHARE 2u
@@ -445,6 +446,8 @@ static bool set_defaults(bench_options *o) {
         o->collective = o->tune ? "all" : gcoll_collective_name(GCOLL_ALLREDUCE);
     if (!o->algorithm)
         o->algorithm = tunes ? "all" : "auto";
+    if (tunes && !(o->settle_s > 0) && o->iterations == 0)
+        o->settle_s = TUNE_SETTLE_S;
     return true;
 }
 
@@ -467,6 +470,7 @@ static bool check_network(const bench_options *o) {
                   {"--rounding", o->rounding},
                   {"--in-place", o->in_place},
                   {"--one-shot", o->one_shot},
+                  {"--settle", o->settle_s > 0},
                   {"--back-to-back", o->back_to_back},
                   {"--line-up", o->line_up},
                   {"--with-barrier", o->with_barrier}};

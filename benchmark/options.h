@@ -70,6 +70,7 @@ typedef struct bench_options {
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
     double seconds;
+    double settle_s; /* 0: not at all */
     bool time_given;
     bool no_check;
     bool rounding;

@@ -105,7 +105,7 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
 static bool run_cases(bench_state *state, uint64_t *wrong) {
     const bench_options *o = state->options;
     uint32_t points = 0;
-    bool good = true;
+    bool good = bench_settle(state);
     for (size_t i = 0; i < o->case_count; i++)
         points += (uint32_t)bench_tune_sizes(o, o->cases[i].collective);
     if (state->rank == 0)

@@ -31,6 +31,9 @@ typedef struct bench_state {
 
 /* Says how much of the present collective and size is done, 0 to 1. */
 void bench_point_progress(const bench_state *state, double part);
+/* Keeps the ranks busy, as options->settle_s says, until the scheduler has given each the core that it keeps.
+ * False has been said. */
+bool bench_settle(bench_state *state);
 /* Combines figures of all ranks, in place. False has been said. */
 bool bench_gather(bench_state *state, void *data, uint64_t count, gcoll_type type, gcoll_op op);
 

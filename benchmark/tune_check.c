@@ -3,7 +3,8 @@
  *
  * First a race finds the best algorithm by name, as --tune does, and auto is called a few hundred times, so
  * that it learns if it can. Then auto, the best, and auto again run in turn, there and back, in new rounds:
- * the winner of a race among many was partly lucky, so its own rounds do not count. All that happens in one
+ * the winner of a race among many was partly lucky, so its own rounds do not count. They go on until the
+ * result is clear, or has taken long. All that happens in one
  * placement of ranks on cores: what is learned is what is fastest in it. The result is the median of the
  * rounds' ratios. The difference between the two runs of auto shows how large a difference must be on
  * this machine to mean anything.

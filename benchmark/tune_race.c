@@ -35,7 +35,6 @@
 #define TEACH_US      3e6
 #define TEACH_LEAST   200
 #define TIE           1.01
-#define SETTLE_NS     INT64_C(1500000000) /* until the scheduler has given each rank the core that it keeps */
 #define LARGE_BYTES   (UINT64_C(256) << 10)
 #define SEGMENTED     3 /* of the fastest are tried in segments, too */
 
@@ -340,16 +339,4 @@ void bench_field_free(bench_field *field) {
         free(field->at[i].what.algorithm);
     free(field->at);
     *field = (bench_field){0};
-}
-
-bool bench_settle(bench_state *state) {
-    const int64_t start = bench_now_ns();
-    uint64_t over = state->options->iterations > 0;
-    bool good = true;
-    while (good && over == 0) {
-        good = gcoll_operation_run(state->barrier) == GCOLL_OK;
-        over = bench_now_ns() - start > SETTLE_NS;
-        good = good && bench_gather(state, &over, 1, GCOLL_UINT64, GCOLL_MAX);
-    }
-    return good;
 }

@@ -55,7 +55,4 @@ double bench_field_spent(const bench_field *field);
 /* Over the rounds that both have run. */
 bench_ratio bench_ratio_of(const bench_candidate *a, const bench_candidate *b);
 
-/* Keeps the ranks busy until they run as they will go on, unless the number of calls is given. */
-bool bench_settle(bench_state *state);
-
 #endif

@@ -41,8 +41,9 @@
  * differ in the last bits if ranks are late in different ways. Calls with GCOLL_SAME_IN_RUNS whose bits
  * depend on the order are not watched.
  *
- * Algorithms. Those whose row says `uses_arrival` (gcoll/plan.h). The simulator compares them, with the costs
- * that auto uses, whenever the ranks are late in a new way. That takes rank 0 up to some 50 ms, and is done
+ * Algorithms. Those whose row says `uses_arrival` (gcoll/plan.h). The simulator compares them with what auto
+ * takes otherwise, which may be learned (docs/tuning.md), by the costs that auto uses, whenever the ranks are
+ * late in a new way. That takes rank 0 up to some 50 ms, and is done
  * for 3 to 64 ranks. Contexts of other sizes only have the statistics.
  */
 #ifndef GCOLL_ARRIVAL_H

@@ -92,7 +92,7 @@ mpi() {
 run() {
     local name=$1 p=$3 bytes=$4 flags=(--collective "$2" "${timed[@]}")
     if [ -n "$bytes" ] && ((${bytes%%,*} > long)); then
-        flags+=(--iterations 3 --warmup 1)
+        flags+=(--iterations 3 --warmup 1 --settle 100ms) # few calls: ranks may begin on one core
     else
         flags+=(--time "$time")
     fi

@@ -51,6 +51,8 @@ static const cli_flag rows[] = {
     {"--bytes", "LIST", "sizes and sweeps, of whole vectors of float32: 4,1Ki or 4:64Mi:x4", "4:64Mi:x4",
      CLI_LIST(sizes, 0, CLI_MOST_SIZE)},
     {.help = "How"},
+    {"--settle", "TIME", "first of all, barriers for so long", NULL,
+     CLI_TIME(settle_s, CLI_S, 1e-6, MOST_SECONDS)},
     {"--warmup", "N", "calls before the timed ones, at most as long as --time", "5",
      CLI_WHOLE32(warmup, 0, MOST_REPEATS)},
     {"--iterations", "N", "timed calls for each size", NULL, CLI_WHOLE32(iterations, 1, MOST_REPEATS)},
@@ -76,6 +78,10 @@ void peer_print_help(const peer_program *program) {
 }
 
 static bool settle(const peer_program *program, peer_options *o) {
+    if (o->line_up && o->with_barrier) {
+        cli_complain("--with-barrier: found with --line-up, which leaves that barrier out");
+        return false;
+    }
     if (!program->starts_ranks)
         return true;
     if (o->size > 0 && (o->local > 0 || !o->store)) {

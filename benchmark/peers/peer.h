@@ -48,6 +48,7 @@ typedef struct peer_options {
     peer_collective collective;
     const char *algorithm; /* NULL: the program's own choice */
     cli_list sizes;
+    double settle_s; /* barriers before the first size; 0: none */
     uint32_t warmup;
     uint32_t iterations; /* 0: as many as fit into seconds */
     double seconds;

@@ -132,6 +132,9 @@ gcoll_problem gcoll_call_problem(const gcoll_context *context, const gcoll_call 
  */
 gcoll_status gcoll_call_choose(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                gcoll_choice *choice, uint64_t *mark, double *seconds);
+/* The algorithm that calls like this one take as long as nothing else is tried, valid as long as the context;
+ * NULL: what auto chooses, as nothing was learned. */
+const char *gcoll_call_learned(gcoll_context *context, const gcoll_call *call);
 /* Lists up to `room` algorithms that can serve the call with little scratch, as texts, and their seconds by
  * the cost model, and the bytes that the busiest rank sends: the choice of auto first, then the fastest
  * others, the ones that send the fewest bytes, take the fewest steps and send the fewest messages, and the

@@ -282,6 +282,13 @@ void gcoll_call_set_choice(gcoll_problem *problem, const gcoll_choice *choice, s
         problem->segment = 1; /* a segment has at least one element */
 }
 
+const char *gcoll_call_learned(gcoll_context *context, const gcoll_call *call) {
+    gcoll_taught taught = {0};
+    if (context->learner)
+        context->learner->enter(context, call, &(gcoll_blocks){0}, 0, GCOLL_FORM_NONE, &taught);
+    return taught.algorithm;
+}
+
 static gcoll_status choose_common(gcoll_context *context, const gcoll_call *call, gcoll_problem *problem,
                                   gcoll_problem *common, gcoll_choice *choice, uint64_t *mark,
                                   double *seconds) {

@@ -38,11 +38,9 @@ static void describe_sameness(const gcoll_call *call, gcoll_text *said) {
 /* The algorithm that the next call takes. */
 static void name_choice(gcoll_context *context, const gcoll_call *call, const gcoll_choice *choice,
                         char *name, size_t bytes) {
-    gcoll_taught taught = {0};
-    if (context->learner)
-        context->learner->enter(context, call, &(gcoll_blocks){0}, 0, GCOLL_FORM_NONE, &taught);
-    if (taught.algorithm)
-        snprintf(name, bytes, "%s", taught.algorithm);
+    const char *learned = gcoll_call_learned(context, call);
+    if (learned)
+        snprintf(name, bytes, "%s", learned);
     else
         gcoll_choice_format(choice, name, bytes);
 }

@@ -4,8 +4,8 @@
  *
  * A rank is expected at the median of its latest arrivals, or when it reported that it would arrive. If the
  * last rank is later than the first by more than a threshold, arrival-aware algorithms are compared with the
- * ordinary choice (predict.c). Arrivals are rounded, and small differences from the plan in force are
- * ignored, so that plans are reused.
+ * ordinary choice (predict.c), and again once that has learned something else. Arrivals are rounded, and
+ * small differences from the plan in force are ignored, so that plans are reused.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -267,7 +267,11 @@ static gcoll_status choose(gcoll_arrival *arrival, gcoll_site *site, bool is_hee
     gcoll_arrival_decision *decision = &site->pending;
     decision->algorithm = NULL;
     decision->id = decision->hash = 0;
-    if (is_heeded && site->tried.arrival_ns && is_near(&site->tried, decision, size)) {
+    const char *ordinary = gcoll_call_learned(arrival->context, &site->key);
+    if (ordinary != site->ordinary)
+        site->is_tried = false;
+    site->ordinary = ordinary;
+    if (is_heeded && site->is_tried && is_near(&site->tried, decision, size)) {
         copy_decision(decision, &site->tried, size);
         return GCOLL_OK;
     }
@@ -282,6 +286,7 @@ static gcoll_status choose(gcoll_arrival *arrival, gcoll_site *site, bool is_hee
     if (!site->tried.arrival_ns)
         return gcoll_error(GCOLL_ERR_NO_MEMORY, "no memory for arrivals of %u ranks", size);
     copy_decision(&site->tried, decision, size);
+    site->is_tried = true;
     return GCOLL_OK;
 }
 

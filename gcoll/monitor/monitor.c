@@ -148,10 +148,11 @@ void gcoll_arrival_warm(gcoll_arrival *arrival, gcoll_site *site) {
         call.places != 0 || call.blocks_hash != 0)
         return;
     site->is_warm = true;
+    const gcoll_arrival_decision *current = arrival->current; /* a call may wait before it is planned */
     call.arrival = site->pending.id;
     arrival->current = &site->pending;
     gcoll_status status = gcoll_cache_get(context, &call, &(gcoll_blocks){0}, &entry);
-    arrival->current = NULL;
+    arrival->current = current;
     if (status != GCOLL_OK) /* the call will report the error */
         return;
     for (uint32_t i = 0; i < entry->plan->step_count; i++) {
@@ -292,6 +293,7 @@ static gcoll_status enter(gcoll_context *context, gcoll_call *call, gcoll_visit 
     visit->since_ns = arrival->met ? visit->entered_ns - arrival->met_ns : -1;
     if (site->calls + 1 == site->next)
         status = adopt(arrival, site, site->next, visit->since_ns);
+    memcpy(site->asked, call->algorithm, sizeof site->asked);
     call->arrival = site->now.id;
     arrival->current = &site->now; /* for `choose`, if the call is planned */
     return status;
@@ -308,6 +310,7 @@ static void note_call(gcoll_arrival *arrival, const gcoll_visit *visit, const gc
     if (strcmp(site->algorithm, entry->algorithm) != 0)
         memcpy(site->algorithm, entry->algorithm, sizeof site->algorithm);
     site->latest = entry->call;
+    gcoll_call_name(&site->latest, site->asked); /* it may have taken what was learned */
     if (arrival->began) {
         arrival->phase_site = (uint32_t)(site - arrival->sites);
         site->tail_ns = arrival->finished_ns > 0 ? visit->entered_ns - arrival->finished_ns : 0;

@@ -60,7 +60,8 @@ typedef struct gcoll_site gcoll_site;
 struct gcoll_site {
     gcoll_call key; /* the call without what may differ between ranks */
     uint64_t hash;
-    gcoll_call latest; /* the latest call in full */
+    gcoll_call latest;         /* the latest call in full, */
+    char asked[sizeof "auto"]; /* as what the caller named it */
     uint32_t number;
     uint64_t calls; /* successful calls */
     uint64_t next;  /* the call that waits for the next announcement */
@@ -83,7 +84,9 @@ struct gcoll_site {
     bool is_ripe;                 /* the announcement is due now */
     bool is_predicted;            /* the latest imbalance exceeded the threshold */
     double gain;                  /* latest predicted gain of the best arrival-aware plan */
-    gcoll_arrival_decision tried; /* the latest predicted decision; arrival_ns NULL: none */
+    gcoll_arrival_decision tried; /* the latest predicted decision, if is_tried, */
+    const char *ordinary;         /* beside what was learned then (gcoll_call_learned) */
+    bool is_tried;
 };
 
 /* A message of a fixed size, in flight or not. */

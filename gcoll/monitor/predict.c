@@ -82,10 +82,13 @@ static gcoll_status simulate(const gcoll_context *context, const gcoll_call *cal
     return status;
 }
 
-/* Predicts the mean time of a candidate, planned as ranks plan it. candidate NULL: the ordinary choice. */
+/* Predicts the mean time of a plan for late ranks, planned as ranks plan it. candidate NULL: of the algorithm
+ * `named`; NULL, too: of auto's first choice. */
 static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
-                            const gcoll_arrival_decision *candidate, const double *arrivals, double *mean) {
+                            const gcoll_arrival_decision *candidate, const char *named,
+                            const double *arrivals, double *mean) {
     gcoll_context *context = arrival->context;
+    const gcoll_arrival_decision *current = arrival->current; /* a call may wait before it is planned */
     gcoll_call call = site->key;
     gcoll_choice choice = {0};
     double priced;
@@ -93,12 +96,27 @@ static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
     call.buffers = 1;
     call.arrival = candidate ? candidate->id : 0;
     arrival->current = candidate;
+    if (named)
+        gcoll_call_name(&call, named);
     gcoll_problem problem = gcoll_call_problem(context, &call, &(gcoll_blocks){0});
     problem.in_place = false;
     gcoll_status status = gcoll_call_choose(context, &call, &problem, &choice, &mark, &priced);
     if (status == GCOLL_OK)
         status = simulate(context, &call, &choice, &problem, arrivals, mean);
-    arrival->current = NULL;
+    arrival->current = current;
+    return status;
+}
+
+/* The same for what a call takes if it heeds nobody. That is what was learned, if anything was; but as the
+ * model is not right about that, a plan must be better than auto's first choice, too. */
+static gcoll_status ordinary_mean(gcoll_arrival *arrival, const gcoll_site *site, const double *arrivals,
+                                  double *mean) {
+    double first;
+    gcoll_status status = mean_of(arrival, site, NULL, site->ordinary, arrivals, mean);
+    if (status != GCOLL_OK || !site->ordinary)
+        return status;
+    status = mean_of(arrival, site, NULL, NULL, arrivals, &first);
+    *mean = fmin(*mean, first);
     return status;
 }
 
@@ -115,7 +133,7 @@ gcoll_status gcoll_arrival_predict(gcoll_arrival *arrival, gcoll_site *site,
     }
     for (uint32_t rank = 0; rank < size; rank++)
         waits += (last - arrivals[rank]) / size;
-    gcoll_status status = mean_of(arrival, site, NULL, arrivals, &least);
+    gcoll_status status = ordinary_mean(arrival, site, arrivals, &least);
     const double ordinary = least, algorithms = ordinary - waits;
     double best = INFINITY;
     least -= GCOLL_ARRIVAL_GAIN * algorithms;
@@ -125,7 +143,7 @@ gcoll_status gcoll_arrival_predict(gcoll_arrival *arrival, gcoll_site *site,
         candidate.algorithm = gcoll_algorithms[row];
         candidate.id = arrival->ids + 1;
         if (!heeds_arrival(candidate.algorithm, (gcoll_collective)site->key.collective) ||
-            mean_of(arrival, site, &candidate, arrivals, &mean) != GCOLL_OK)
+            mean_of(arrival, site, &candidate, NULL, arrivals, &mean) != GCOLL_OK)
             continue; /* skips candidates that cannot be used */
         best = mean < best ? mean : best;
         if (mean >= least)

@@ -394,7 +394,14 @@ TEST(BenchLineUp, TakesThePlaceOfTheLibrarysBarrier) {
             EXPECT_EQ(!with, contains(result.err, "rank 1: barrier before an iteration: ")) << result.err;
             EXPECT_EQ(lines(result.out).size(), with ? 2u : 0u) << result.out;
         }
-    const outcome threads = run({"--local=5", "--transport=inproc", "--bytes=4", "--iterations=20", line});
+    // But not of those that keep ranks busy at first.
+    const outcome unsettled =
+        run({"--local=2", "--bytes=4", "--iterations=2", "--no-check", "--settle=1ms", line},
+            {"GCOLL_BENCH_FAULT=refuse"}, GCOLL_BENCH_FAULTY);
+    EXPECT_EQ(unsettled.status, 1);
+    EXPECT_TRUE(contains(unsettled.err, "rank 1: barriers before the first size: ")) << unsettled.err;
+    const outcome threads =
+        run({"--local=5", "--transport=inproc", "--bytes=4", "--iterations=20", "--settle=1ms", line});
     EXPECT_EQ(threads.status, 0) << threads.err;
     const outcome gone = run({"--local=2", "--bytes=4", "--line-up=" + here.path + "/none/line"});
     EXPECT_EQ(gone.status, 1);

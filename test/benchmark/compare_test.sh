@@ -88,6 +88,12 @@ jq -en "$sum > 16000" >/dev/null || fail "calls with their barriers took $sum us
 "$programs/peers/gcoll_peer_raw" --algorithm block --local 3 --bytes 4 --time 5ms --line-up "$work/line" >"$work/text" 2>"$work/err" ||
     fail "--line-up: status $?: $(cat "$work/err")"
 [ -s "$work/line" ] || fail "--line-up: no file"
+start=$(date +%s%N)
+"$programs/peers/gcoll_peer_raw" --algorithm block --local 2 --bytes 4,8 --iterations 2 --settle 300ms >"$work/text" 2>"$work/err" ||
+    fail "--settle: status $?: $(cat "$work/err")"
+[ $(($(date +%s%N) - start)) -ge 300000000 ] || fail "--settle: the run took less"
+! "$programs/peers/gcoll_peer_raw" --algorithm block --local 2 --bytes 4 --line-up "$work/line" --with-barrier 2>"$work/err" || fail "both are taken"
+grep -q -- '--with-barrier: found with --line-up' "$work/err" || fail "both: $(cat "$work/err")"
 printf '\3' >"$work/line"
 ! "$programs/peers/gcoll_peer_raw" --algorithm block --local 3 --bytes 4 --time 5ms --line-up "$work/line" >"$work/text" 2>"$work/err" ||
     fail "the file of another job is taken"

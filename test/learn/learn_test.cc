@@ -1,10 +1,12 @@
 // Ranks that learn which algorithm is fastest. An algorithm that is slow and claims to cost nothing is
 // registered, so auto takes it; then the ranks must find out. That all take the same one in each call is
 // proved by each call that succeeds: its fingerprint names the algorithm.
+#include "gcoll/arrival.h"
 #include "test/kit/collective_support.h"
 #include "test/kit/sanitizer.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <fstream>
@@ -15,6 +17,7 @@
 #include <random>
 #include <string>
 #include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -1301,6 +1304,132 @@ bool learns(gcoll_context *context, uint64_t count) {
     std::string all;
     explain(context, count, &all);
     return all.find("learned from") != std::string::npos;
+}
+
+// With fitted costs, as costs that are given learn nothing.
+Job watched(uint32_t size, const char *transport, bool has_thread = false) {
+    Job job = learning(size, transport);
+    job.adjust = [has_thread](uint32_t, gcoll_context_options *options) {
+        options->tuning = nullptr;
+        options->monitor = 1;
+        options->progress_thread = has_thread;
+    };
+    return job;
+}
+
+gcoll_site_stats arrivals(gcoll_context *context, uint32_t site) {
+    gcoll_site_stats stats = {};
+    stats.struct_size = sizeof stats;
+    EXPECT_GCOLL_OK(gcoll_arrival_stats(context, site, &stats, nullptr));
+    return stats;
+}
+
+// What is compared with a plan for late ranks is what was learned: beside the slow choice any would spare
+// nine tenths.
+TEST_P(Learn, ContextsWithAMonitorLearn) {
+    std::mutex lock;
+    std::map<std::string, int> kept;
+    run_threads(watched(4, GetParam()), [&](uint32_t rank, gcoll_context *context) {
+        ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+        const auto call_at = [&](uint64_t call, int late_ms) {
+            ASSERT_GCOLL_OK(gcoll_barrier(context, nullptr));
+            if (rank == 3)
+                std::this_thread::sleep_for(std::chrono::milliseconds(late_ms));
+            ASSERT_GCOLL_OK(blocking(context, 100, call));
+        };
+        EXPECT_TRUE(until_replaced(context, 100, [&](uint64_t call) { call_at(call, 0); }));
+        const uint64_t announced = arrivals(context, 1).announcements;
+        for (uint64_t call = 0; arrivals(context, 1).announcements < announced + 3 && call < kMost; call++)
+            call_at(call, 2);
+        const gcoll_site_stats late = arrivals(context, 1);
+        EXPECT_GE(late.announcements, announced + 3);
+        EXPECT_GT(late.imbalance_us, 1000);
+        if (rank == 0) {
+            EXPECT_GT(late.imbalance_us, late.threshold_us);
+            EXPECT_LT(late.gain, 0.75);
+        }
+        const std::lock_guard<std::mutex> guard(lock);
+        kept[explain(context, 100)]++;
+    });
+    EXPECT_EQ(kept.size(), 1u);
+}
+
+// Calls of all forms among those that heed a late rank, which do not count for what is learned, on any rank.
+// Between calls a rank says how far it is, if there is a thread.
+struct Crowd {
+    gcoll_context *context;
+    uint32_t rank, size;
+    bool starts, has_edges;
+    std::vector<std::vector<float>> started = std::vector<std::vector<float>>(3, std::vector<float>(100));
+
+    void compute(int ms) const {
+        if (has_edges)
+            ASSERT_GCOLL_OK(gcoll_arrival_begin(context));
+        std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+        if (has_edges)
+            ASSERT_GCOLL_OK(gcoll_arrival_edge(context, 0.5));
+        std::this_thread::sleep_for(std::chrono::milliseconds(ms));
+        if (has_edges)
+            ASSERT_GCOLL_OK(gcoll_arrival_finish(context));
+    }
+    // Started first, waited for last: a call that blocks between them waits until none is held.
+    void step(uint64_t call) {
+        std::vector<gcoll_request *> requests(starts ? started.size() : 0);
+        for (size_t i = 0; i < requests.size(); i++) {
+            gcoll_allreduce_options options;
+            gcoll_allreduce_options_init(&options);
+            options.same = GCOLL_SAME_NOWHERE;
+            fill(started[i], rank, call + i);
+            ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, started[i].data(), started[i].size(),
+                                                  GCOLL_FLOAT32, GCOLL_SUM, &options, &requests[i]));
+        }
+        compute(rank == call / 40 % size ? 1 : 0); // whoever is late stays so for 40 calls
+        ASSERT_GCOLL_OK(blocking(context, 100, call));
+        ASSERT_GCOLL_OK(blocking(context, 3000, call));
+        const uint32_t root = call % 2 == 0 ? 2 : 0;
+        std::vector<int32_t> word(8, rank == root ? static_cast<int32_t>(call) : -1), total(8);
+        ASSERT_GCOLL_OK(gcoll_broadcast(context, word.data(), word.size(), GCOLL_INT32, root, nullptr));
+        ASSERT_EQ(word, std::vector<int32_t>(8, static_cast<int32_t>(call)));
+        ASSERT_GCOLL_OK(gcoll_reduce(context, word.data(), total.data(), word.size(), GCOLL_INT32, GCOLL_SUM,
+                                     root, nullptr));
+        if (rank == root)
+            ASSERT_EQ(total, std::vector<int32_t>(8, static_cast<int32_t>(call * size)));
+        for (size_t i = requests.size(); i-- > 0;) {
+            ASSERT_GCOLL_OK(gcoll_request_wait(&requests[i]));
+            check(started[i], size, call + i);
+        }
+    }
+};
+
+TEST_P(Learn, RanksAgreeWhoeverIsLate) {
+    const struct { bool starts, has_edges; } modes[] = {{false, false}, {true, false}, {true, true}};
+    for (const auto &mode : modes) {
+        std::mutex lock;
+        std::map<std::string, int> seen;
+        run_threads(watched(5, GetParam(), mode.has_edges), [&](uint32_t rank, gcoll_context *context) {
+            ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
+            Crowd crowd = {context, rank, 5, mode.starts, mode.has_edges};
+            for (uint64_t call = 0; call < 200 && !testing::Test::HasFailure(); call++)
+                crowd.step(call);
+            EXPECT_GT(arrivals(context, 0).heeded, 0u);
+            std::string all, text;
+            for (uint64_t count : {100u, 3000u}) {
+                explain(context, count, &all);
+                const size_t learned = all.find("learned from ");
+                text += learned == std::string::npos
+                            ? "nothing learned; "
+                            : all.substr(learned, all.find(':', learned) - learned) + "; ";
+            }
+            for (uint32_t site = 0; site < 6; site++)
+                text += std::to_string(arrivals(context, site).heeded) + " of " +
+                        std::to_string(arrivals(context, site).calls) + " heeded; ";
+            const std::lock_guard<std::mutex> guard(lock);
+            seen[text]++;
+        });
+        EXPECT_EQ(seen.size(), 1u);
+        for (const auto &[text, ranks] : seen)
+            EXPECT_NE(text.find("learned from "), std::string::npos) << text << ": " << ranks << " ranks";
+    }
 }
 
 // A context knows 64 kinds of calls. Those that came once or twice, long ago, make room.
