@@ -164,8 +164,9 @@ static const cli_flag rows[] = {
      NULL, CLI_WHOLE32(exchanges, 0, GCOLL_MAX_EXCHANGES)},
     {.help = "How"},
     {"--settle", "TIME",
-     "first of all, barriers for so long: at first ranks may share a core beside one that idles (0; with "
-     "--tune and --tune-check 1.5s)",
+     "barriers for so long before the first size: ranks that have just started may share a core while "
+     "another "
+     "one is idle (none; 1.5s with --tune and --tune-check, unless --iterations is given)",
      NULL, CLI_TIME(settle_s, CLI_S, LEAST_SECONDS, MOST_SECONDS)},
     {"--warmup", "N", "calls before the timed ones", "5", CLI_WHOLE32(warmup, 0, MOST_REPEATS)},
     {"--iterations", "N", "timed calls for each size", NULL, CLI_WHOLE32(iterations, 1, MOST_REPEATS)},

@@ -105,7 +105,7 @@ static bool run_case(bench_state *state, const bench_case *what, uint64_t *wrong
 static bool run_cases(bench_state *state, uint64_t *wrong) {
     const bench_options *o = state->options;
     uint32_t points = 0;
-    bool good = bench_settle(state);
+    bool good = true;
     for (size_t i = 0; i < o->case_count; i++)
         points += (uint32_t)bench_tune_sizes(o, o->cases[i].collective);
     if (state->rank == 0)
@@ -153,6 +153,7 @@ int bench_run_rank(const bench_rank *self) {
     good = good && share_devices(&state) && bench_buffers_open(&state) &&
            (!options->line_up ||
             bench_line_up_open(&state.line_up, options->line_up, options->size, options->timeout_ms));
+    good = good && bench_settle(&state);
     if (good && options->tune) {
         good = bench_tune(&state);
     } else if (good && options->network_out) {

@@ -102,7 +102,6 @@ bool bench_tune_check(bench_state *state, FILE *output) {
     bench_tune_begin(state);
     bool good = !file || fprintf(file, "#%-15s %12s %10s %10s %8s %6s %8s %6s  %s\n", "collective", "bytes",
                                  "auto us", "best us", "ratio", "+-", "A/A", "rounds", "auto") > 0;
-    good = good && bench_settle(state);
     for (int c = 0; c < GCOLL_COLLECTIVE_COUNT && good; c++) {
         const bool any = bench_tune_has(o, (gcoll_collective)c);
         for (size_t i = 0; any && good && i < bench_tune_sizes(o, (gcoll_collective)c); i++) {

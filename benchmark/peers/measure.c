@@ -203,8 +203,8 @@ static bool warm_up(const peer_job *job, const peer_options *options, const peer
     return true;
 }
 
-/* Keeps the ranks busy until the scheduler has given each the core that it keeps, once. */
-static bool settle(const peer_job *job, double seconds) {
+/* Once a program: keeps the ranks busy until the scheduler has given each the core that it keeps. */
+static bool keep_busy(const peer_job *job, double seconds) {
     static bool is_settled;
     const int64_t start = bench_now_ns();
     double is_over = is_settled || !(seconds > 0);
@@ -226,7 +226,7 @@ bool peer_measure(const peer_job *job, const peer_options *options, const peer_c
     start_line line = {.is_timed = options->with_barrier};
     bool good = !options->line_up ||
                 bench_line_up_open(&line.shared, options->line_up, job->size, options->limit_s * 1e3);
-    good = good && settle(job, options->settle_s) && (!checked || check(job, call));
+    good = good && keep_busy(job, options->settle_s) && (!checked || check(job, call));
     good = good && warm_up(job, options, call) && time_all(job, options, call, &line, &times_us, &count) &&
            (!checked || check(job, call)) && job->max(job->self, times_us, count) &&
            print(job, call, times_us, count);

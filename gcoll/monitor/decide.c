@@ -4,7 +4,7 @@
  *
  * A rank is expected at the median of its latest arrivals, or when it reported that it would arrive. If the
  * last rank is later than the first by more than a threshold, arrival-aware algorithms are compared with the
- * ordinary choice (predict.c), and again once that has learned something else. Arrivals are rounded, and
+ * ordinary choice (predict.c), and again when what was learned changes. Arrivals are rounded, and
  * small differences from the plan in force are ignored, so that plans are reused.
  */
 #include <stdlib.h>

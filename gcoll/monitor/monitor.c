@@ -310,7 +310,8 @@ static void note_call(gcoll_arrival *arrival, const gcoll_visit *visit, const gc
     if (strcmp(site->algorithm, entry->algorithm) != 0)
         memcpy(site->algorithm, entry->algorithm, sizeof site->algorithm);
     site->latest = entry->call;
-    gcoll_call_name(&site->latest, site->asked); /* it may have taken what was learned */
+    if (strcmp(site->latest.algorithm, site->asked) != 0) /* it has taken what was learned */
+        gcoll_call_name(&site->latest, site->asked);
     if (arrival->began) {
         arrival->phase_site = (uint32_t)(site - arrival->sites);
         site->tail_ns = arrival->finished_ns > 0 ? visit->entered_ns - arrival->finished_ns : 0;

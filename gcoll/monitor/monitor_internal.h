@@ -60,8 +60,8 @@ typedef struct gcoll_site gcoll_site;
 struct gcoll_site {
     gcoll_call key; /* the call without what may differ between ranks */
     uint64_t hash;
-    gcoll_call latest;         /* the latest call in full, */
-    char asked[sizeof "auto"]; /* as what the caller named it */
+    gcoll_call latest;         /* the latest call in full, but for the algorithm that was learned */
+    char asked[sizeof "auto"]; /* what the caller named in it: "" or "auto" */
     uint32_t number;
     uint64_t calls; /* successful calls */
     uint64_t next;  /* the call that waits for the next announcement */
@@ -81,12 +81,12 @@ struct gcoll_site {
     uint64_t asked_call;       /* the latest call at which a rank waits */
     int64_t operation_ns;      /* estimated time from the last entry to the end; 0: not known */
     int64_t threshold_ns;
-    bool is_ripe;                 /* the announcement is due now */
-    bool is_predicted;            /* the latest imbalance exceeded the threshold */
-    double gain;                  /* latest predicted gain of the best arrival-aware plan */
-    gcoll_arrival_decision tried; /* the latest predicted decision, if is_tried, */
-    const char *ordinary;         /* beside what was learned then (gcoll_call_learned) */
-    bool is_tried;
+    bool is_ripe;         /* the announcement is due now */
+    bool is_predicted;    /* the latest imbalance exceeded the threshold */
+    double gain;          /* latest predicted gain of the best arrival-aware plan */
+    const char *ordinary; /* what was learned at the latest decision (gcoll_call_learned); NULL: nothing */
+    bool is_tried;        /* `tried` was predicted beside that */
+    gcoll_arrival_decision tried; /* the latest predicted decision */
 };
 
 /* A message of a fixed size, in flight or not. */

@@ -82,8 +82,8 @@ static gcoll_status simulate(const gcoll_context *context, const gcoll_call *cal
     return status;
 }
 
-/* Predicts the mean time of a plan for late ranks, planned as ranks plan it. candidate NULL: of the algorithm
- * `named`; NULL, too: of auto's first choice. */
+/* Predicts the mean time of a candidate, planned as ranks plan it. candidate NULL: of the algorithm `named`;
+ * NULL, too: of auto's first choice. */
 static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
                             const gcoll_arrival_decision *candidate, const char *named,
                             const double *arrivals, double *mean) {
@@ -107,8 +107,9 @@ static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
     return status;
 }
 
-/* The same for what a call takes if it heeds nobody. That is what was learned, if anything was; but as the
- * model is not right about that, a plan must be better than auto's first choice, too. */
+/* The same for what a call takes if it heeds nobody. That is what was learned, if anything was. But the model
+ * may take that for slow, and a plan must not win by that: so it must be better than auto's first choice,
+ * too. */
 static gcoll_status ordinary_mean(gcoll_arrival *arrival, const gcoll_site *site, const double *arrivals,
                                   double *mean) {
     double first;
