@@ -202,6 +202,38 @@ TEST(Judge, AChangeAmongManyIsAnsweredWithinAHundredCalls) {
         }
 }
 
+// The rate falls in steps, as a link's may, or one link after another: what a call took when trials began is
+// then too little to go by.
+TEST(Judge, AChangeInStepsIsAnsweredWithinAHundredCalls) {
+    uint32_t jobs = 0, wrong = 0;
+    for (double part : {0.1, 0.2, 0.4})
+        for (uint32_t calls : {3, 8, 15, 30})
+            for (uint32_t seed = 0; seed < 100; seed++) {
+                World before, between, after;
+                for (int i = 0; i < GCOLL_LEARN_ALGORITHMS; i++) {
+                    before.ns.push_back(1e6 * (1 + 0.1 * i));
+                    before.predicted.push_back(1e-3 * (1 + 0.12 * i));
+                }
+                before.noise = 0.05;
+                between = after = before;
+                after.ns = {42, 43, 41, 25.4, 39, 25.2, 25, 42};
+                after.ns.resize(before.ns.size(), 42);
+                for (double &ns : after.ns)
+                    ns *= 1e6;
+                for (size_t i = 0; i < after.ns.size(); i++)
+                    between.ns[i] = std::max(before.ns[i], part * after.ns[i]);
+                Job job(before, seed);
+                job.calls(600 + seed * 7 % 2000);
+                job.change(between);
+                job.calls(calls);
+                job.change(after);
+                job.calls(100);
+                jobs++;
+                wrong += after.ns[job.lesson.usual] > 1.15 * after.ns[6];
+            }
+    EXPECT_LE(wrong, jobs / 100) << "of " << jobs;
+}
+
 // Then few algorithms are tried. Those that come behind them have their turn when trying begins anew.
 TEST(Judge, AfterTimesHaveRisenAllAreTriedLater) {
     for (uint32_t seed = 0; seed < 100; seed++) {
