@@ -43,9 +43,9 @@
  *
  * Algorithms. Those whose row says `uses_arrival` (gcoll/plan.h). The simulator compares them with what auto
  * takes otherwise: what was learned (docs/tuning.md), or the first choice if that is predicted to be faster.
- * It goes by the costs that auto uses. That is done whenever the ranks are late in a new way or something else
- * was learned, takes rank 0 up to some 50 ms, and is done for 3 to 64 ranks. Contexts of other sizes only have
- * the statistics.
+ * It goes by the costs that auto uses. That is done whenever the ranks are late in a new way or something
+ * else was learned, takes rank 0 up to some 50 ms, and is done for 3 to 64 ranks. Contexts of other sizes
+ * only have the statistics.
  */
 #ifndef GCOLL_ARRIVAL_H
 #define GCOLL_ARRIVAL_H
