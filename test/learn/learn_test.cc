@@ -1365,6 +1365,7 @@ TEST_P(Learn, ContextsWithAMonitorLearn) {
 // Calls of all forms among those that heed a late rank, which do not count for what is learned, on any rank.
 // Between calls a rank says how far it is, if there is a thread.
 struct Crowd {
+    static constexpr uint64_t kSteps = 120;
     gcoll_context *context;
     uint32_t rank, size;
     bool starts, has_edges;
@@ -1391,9 +1392,9 @@ struct Crowd {
             ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, started[i].data(), started[i].size(),
                                                   GCOLL_FLOAT32, GCOLL_SUM, &options, &requests[i]));
         }
-        // Whoever is late stays so for 40 calls, and from the 200th on is later and later.
-        const uint64_t late_ms = call < 200 ? 1 : 1 + (call - 200) / 10;
-        compute(rank == call / 40 % size ? static_cast<int>(late_ms) : 0);
+        // Whoever is late stays so for 24 calls, and after all have been is later and later.
+        const uint64_t late_ms = call < kSteps ? 1 : 1 + (call - kSteps) / 10;
+        compute(rank == call / 24 % size ? static_cast<int>(late_ms) : 0);
         ASSERT_GCOLL_OK(blocking(context, 100, call));
         ASSERT_GCOLL_OK(blocking(context, 3000, call));
         const uint32_t root = call % 2 == 0 ? 2 : 0;
@@ -1421,8 +1422,8 @@ TEST_P(Learn, RanksAgreeWhoeverIsLate) {
         run_threads(job, [&](uint32_t rank, gcoll_context *context) {
             ASSERT_GCOLL_OK(gcoll_context_register(context, &kLiar));
             Crowd crowd = {context, rank, 5, mode.starts, mode.has_edges};
-            for (uint64_t call = 0; call < 200 || (arrivals(context, 0).heeded == 0 && call < kMost);
-                 call++) {
+            for (uint64_t call = 0;
+                 call < Crowd::kSteps || (arrivals(context, 0).heeded == 0 && call < kMost); call++) {
                 crowd.step(call);
                 if (testing::Test::HasFailure())
                     return;
