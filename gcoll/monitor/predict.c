@@ -112,7 +112,7 @@ static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
  * too. */
 static gcoll_status ordinary_mean(gcoll_arrival *arrival, const gcoll_site *site, const double *arrivals,
                                   double *mean) {
-    double first;
+    double first = INFINITY;
     gcoll_status status = mean_of(arrival, site, NULL, site->ordinary, arrivals, mean);
     if (status != GCOLL_OK || !site->ordinary)
         return status;
