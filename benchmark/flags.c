@@ -164,10 +164,8 @@ static const cli_flag rows[] = {
      NULL, CLI_WHOLE32(exchanges, 0, GCOLL_MAX_EXCHANGES)},
     {.help = "How"},
     {"--settle", "TIME",
-     "barriers for so long before the first size: ranks that have just started may share a core while "
-     "another "
-     "one is idle (none; 1.5s with --tune and --tune-check, unless --iterations is given)",
-     NULL, CLI_TIME(settle_s, CLI_S, LEAST_SECONDS, MOST_SECONDS)},
+     "barriers for so long before the first size (none; 1.5s with --tune and --tune-check)", NULL,
+     CLI_TIME(settle_s, CLI_S, LEAST_SECONDS, MOST_SECONDS)},
     {"--warmup", "N", "calls before the timed ones", "5", CLI_WHOLE32(warmup, 0, MOST_REPEATS)},
     {"--iterations", "N", "timed calls for each size", NULL, CLI_WHOLE32(iterations, 1, MOST_REPEATS)},
     {"--time", "TIME", "instead: as many as fit, at least 5, at most 100000", "0.5s",
