@@ -1365,7 +1365,7 @@ TEST_P(Learn, ContextsWithAMonitorLearn) {
 // Calls of all forms among those that heed a late rank, which do not count for what is learned, on any rank.
 // Between calls a rank says how far it is, if there is a thread.
 struct Crowd {
-    static constexpr uint64_t kSteps = 120;
+    static constexpr uint64_t kSteps = 60;
     gcoll_context *context;
     uint32_t rank, size;
     bool starts, has_edges;
@@ -1392,9 +1392,9 @@ struct Crowd {
             ASSERT_GCOLL_OK(gcoll_allreduce_start(context, nullptr, started[i].data(), started[i].size(),
                                                   GCOLL_FLOAT32, GCOLL_SUM, &options, &requests[i]));
         }
-        // Whoever is late stays so for 24 calls, and after all have been is later and later.
+        // Whoever is late stays so for 12 calls, and after all have been is later and later.
         const uint64_t late_ms = call < kSteps ? 1 : 1 + (call - kSteps) / 10;
-        compute(rank == call / 24 % size ? static_cast<int>(late_ms) : 0);
+        compute(rank == call / 12 % size ? static_cast<int>(late_ms) : 0);
         ASSERT_GCOLL_OK(blocking(context, 100, call));
         ASSERT_GCOLL_OK(blocking(context, 3000, call));
         const uint32_t root = call % 2 == 0 ? 2 : 0;
