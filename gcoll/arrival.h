@@ -41,11 +41,11 @@
  * differ in the last bits if ranks are late in different ways. Calls with GCOLL_SAME_IN_RUNS whose bits
  * depend on the order are not watched.
  *
- * Algorithms. Those whose row says `uses_arrival` (gcoll/plan.h). The simulator compares them with what auto
- * takes otherwise: what was learned (docs/tuning.md), or the first choice if that is predicted to be faster.
- * It goes by the costs that auto uses. That is done whenever the ranks are late in a new way or something
- * else was learned, takes rank 0 up to some 50 ms, and is done for 3 to 64 ranks. Contexts of other sizes
- * only have the statistics.
+ * Algorithms. Those whose row says `uses_arrival` (gcoll/plan.h). Rank 0 compares them, in the simulator,
+ * with the ordinary algorithm: the one that auto has learned (docs/tuning.md), or its first choice if that is
+ * predicted to be faster. The simulator goes by the costs that auto uses. A comparison takes up to some 50
+ * ms. Rank 0 makes one when the ranks are late in a new way, or when auto has learned another algorithm, in
+ * contexts of 3 to 64 ranks. Contexts of other sizes only have the statistics.
  */
 #ifndef GCOLL_ARRIVAL_H
 #define GCOLL_ARRIVAL_H

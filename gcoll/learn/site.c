@@ -2,8 +2,8 @@
  * gcoll/learn/site.c - kinds of calls: which lesson holds for a call, and what it took.
  *
  * A site is a kind of call. All ranks make the same collective calls in the same order, so all count the
- * calls of a site alike. (Those that heed a late rank do not count: the monitor's announcements say on all
- * ranks which they are.) A lesson (judge.h) names calls by these counts. A rank that comes to the first call
+ * calls of a site alike. Calls that run a plan by arrival do not count; the monitor's announcements tell all
+ * ranks which these are. A lesson (judge.h) names calls by these counts. A rank that comes to the first call
  * of a lesson which it does not know waits for it; a started call is held instead, and its start returns.
  * That is rare: the lesson is decided several calls before.
  *

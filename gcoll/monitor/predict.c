@@ -107,9 +107,9 @@ static gcoll_status mean_of(gcoll_arrival *arrival, const gcoll_site *site,
     return status;
 }
 
-/* The same for what a call takes if it heeds nobody. That is what was learned, if anything was. But the model
- * may take that for slow, and a plan must not win by that: so it must be better than auto's first choice,
- * too. */
+/* Predicts the mean time of the ordinary algorithm: the one that was learned, or auto's first choice if that
+ * is predicted to be faster. The model may predict the learned one to be slower than it is, and a plan by
+ * arrival must not win by that error. */
 static gcoll_status ordinary_mean(gcoll_arrival *arrival, const gcoll_site *site, const double *arrivals,
                                   double *mean) {
     double first = INFINITY;

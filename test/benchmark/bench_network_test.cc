@@ -79,6 +79,8 @@ TEST(BenchNetwork, RefusesWhatItCannotDo) {
          "--time: is 16 s; allowed with --network-out is up to half of --timeout, 15 s"},
         {{out, "--tune=x"}, 2, "--tune: found with --network-out"},
         {{out, "--bytes=4"}, 2, "--bytes: found with --network-out"},
+        {{out, "--settle=1ms"}, 2, "--settle: found with --network-out"},
+        {{out, "--line-up=x"}, 2, "--line-up: found with --network-out"},
         {{out, "--collective=barrier"}, 2, "--collective: found with --network-out"},
         {{out, "--iterations=4"}, 2, "--iterations: found with --network-out"},
         {{out, "--arrival=one-late:1ms"}, 2, "--arrival: found with --network-out"},
